@@ -1,0 +1,1 @@
+"""Companion language models: the input layers of the paper under a recurrent context model."""

@@ -1,0 +1,119 @@
+"""Perplexity of a whole split, the state carried from its first token to its last.
+
+The definition: every token of the split, `<eos>` included, is predicted once, from all tokens
+before it; the first is predicted from `<eos>`. That is batch size 1. A larger batch cuts the
+stream into contiguous pieces; each but the first then reads the `WARM_UP` tokens in front of its
+piece before its losses count, so that next to nothing of the context is lost at the joins.
+"""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from onmt_define.errors import UserError
+from onmt_define.files import complete_or_absent
+from onmt_define.lm.data import EOS, Vocabulary, encode
+from onmt_define.lm.lstm import LanguageModel, build_model
+
+WARM_UP = 512
+CHUNK = 128
+
+
+@torch.no_grad()
+def perplexity(
+    model: LanguageModel, ids: np.ndarray, eos: int, batch_size: int = 1, warm_up: int = WARM_UP
+) -> float:
+    """Perplexity per token of the stream `ids` (int, one dimension) with dropout off.
+
+    Args:
+        model: on whatever device it is; left in the mode it was in.
+        ids: token ids of the whole split.
+        eos: id of `<eos>`, the context of the first token.
+        batch_size: pieces to read side by side; 1 is exact.
+        warm_up: tokens that each piece but the first reads before it is scored.
+    """
+    device = next(model.parameters()).device
+    pieces = batch_size if len(ids) > warm_up else 1
+    overlap = warm_up if pieces > 1 else 0
+    stride = math.ceil((len(ids) - overlap) / pieces)
+
+    def windows(stream: np.ndarray) -> torch.Tensor:
+        """Overlapping windows (time, pieces); what is missing at the end is filled with zeros."""
+        padded = torch.zeros(pieces * stride + overlap, dtype=torch.int64)
+        padded[: len(stream)] = torch.from_numpy(stream.astype(np.int64))
+        return padded.unfold(0, stride + overlap, stride).t()
+
+    tokens, targets = windows(np.append(eos, ids[:-1])), windows(ids)
+    scored = windows(np.ones(len(ids))).clone()
+    scored[:overlap, 1:] = 0
+
+    was_training, state, total = model.training, None, 0.0
+    model.eval()
+    for start in range(0, len(tokens), CHUNK):
+        chunk = slice(start, start + CHUNK)
+        losses, state = model(tokens[chunk].to(device), targets[chunk].to(device), state)
+        total += (losses.double().cpu() * scored[chunk]).sum().item()
+    model.train(was_training)
+    return math.exp(total / len(ids)) if total / len(ids) < 700 else math.inf
+
+
+def save_model(
+    path: str | Path, model: LanguageModel, settings: dict[str, Any], vocabulary: Vocabulary
+) -> None:
+    """Write a trained model, moved to the CPU, with its settings and vocabulary."""
+    saved = {
+        "settings": settings,
+        "vocabulary": vocabulary.tokens,
+        "weights": model.cpu().state_dict(),
+    }
+    with complete_or_absent(path) as temporary:
+        torch.save(saved, temporary)
+
+
+def load_model(path: str | Path) -> tuple[LanguageModel, dict[str, Any], Vocabulary]:
+    """Read what `save_model` wrote: the model in eval mode, the settings, the vocabulary.
+
+    Raises:
+        UserError: a file that can't be read as such a model.
+    """
+    try:
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+        settings, vocabulary = saved["settings"], Vocabulary(saved["vocabulary"])
+        model = build_model(settings, len(vocabulary))
+        model.load_state_dict(saved["weights"])
+    except Exception as error:  # torch.load has no closed list of what it raises
+        reason = str(error).split("\n")[0] or type(error).__name__
+        raise UserError(f"{path}: not readable ({reason}), expected a trained model.pt") from None
+    return model.eval(), settings, vocabulary
+
+
+def evaluate_text(
+    model_path: str | Path, text: str | Path, batch_size: int = 1, device: str = "cpu"
+) -> dict[str, Any]:
+    """Score one text with a trained model: its run, tokens and perplexity.
+
+    Raises:
+        UserError: see `load_model` and `onmt_define.lm.data.encode`.
+    """
+    model, settings, vocabulary = load_model(model_path)
+    ids = encode(text, vocabulary)
+    value = perplexity(model.to(device), ids, vocabulary.ids[EOS], batch_size)
+    return {
+        "kind": "language model evaluation",
+        "run": settings["run"],
+        "seed": settings["seed"],
+        "text": str(text),
+        "tokens": len(ids),
+        "perplexity": value,
+        "batch_size": batch_size,
+    }
+
+
+def write_record(path: str | Path, record: dict[str, Any]) -> None:
+    """Write a record as JSON, complete or not at all."""
+    with complete_or_absent(path) as temporary:
+        temporary.write_text(json.dumps(record, indent=2, allow_nan=False) + "\n", "utf-8")

@@ -1,0 +1,1 @@
+"""The OpenNMT-py plug-in: an embedding registry that the stock commands see by themselves."""

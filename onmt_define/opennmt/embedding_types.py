@@ -1,0 +1,61 @@
+"""The embedding types that come with the package: standard, projective, define."""
+
+from argparse import Namespace
+
+from torch import nn
+
+from onmt_define.embeddings import DefineEmbedding, ProjectiveEmbedding
+from onmt_define.opennmt.registry import register_embedding
+
+STANDARD = "standard"
+
+
+@register_embedding(STANDARD)
+class StandardEmbedding(nn.Embedding):
+    """OpenNMT-py's own table, here so that it has a name; its own code builds it."""
+
+
+@register_embedding("projective")
+class OpenNMTProjectiveEmbedding(ProjectiveEmbedding):
+    """A short table and one linear map."""
+
+    @classmethod
+    def from_opt(
+        cls, opt: Namespace, num_embeddings: int, embedding_dim: int, padding_idx: int
+    ) -> "OpenNMTProjectiveEmbedding":
+        """Build from OpenNMT-py options."""
+        return cls(num_embeddings, embedding_dim, opt.define_map_dim, padding_idx=padding_idx)
+
+    def description(self) -> str:
+        """The sizes, in the paper's symbols."""
+        return f"n={self.map_dim} m={self.embedding_dim}"
+
+
+@register_embedding("define")
+class OpenNMTDefineEmbedding(DefineEmbedding):
+    """A short table and a DeFINE unit."""
+
+    @classmethod
+    def from_opt(
+        cls, opt: Namespace, num_embeddings: int, embedding_dim: int, padding_idx: int
+    ) -> "OpenNMTDefineEmbedding":
+        """Build from OpenNMT-py options."""
+        return cls(
+            num_embeddings,
+            embedding_dim,
+            opt.define_map_dim,
+            opt.define_expand_dim,
+            opt.define_depth,
+            opt.define_groups,
+            padding_idx=padding_idx,
+            dropout=opt.define_dropout,
+        )
+
+    def description(self) -> str:
+        """The sizes, in the paper's symbols."""
+        unit = self.unit
+        groups = ",".join(map(str, unit.groups))
+        return (
+            f"n={unit.input_dim} k={unit.expand_dim} m={unit.output_dim} N={unit.depth} "
+            f"groups={groups}"
+        )

@@ -1,0 +1,129 @@
+"""Builds OpenNMT-py models whose word look-up is a registered embedding type.
+
+OpenNMT-py's `Embeddings` holds the word table, the tables of word features, the positional
+encoding and the dropout. Only the word table is exchanged; all else stays its own code.
+"""
+
+import functools
+import math
+from argparse import Namespace
+from types import ModuleType
+from typing import Any
+
+from onmt.utils.logging import logger
+from torch import Tensor, nn
+
+from onmt_define.opennmt.embedding_types import STANDARD
+from onmt_define.opennmt.registry import embedding_types
+
+
+class WordLookup(nn.Module):
+    """An embedding in the place of OpenNMT-py's word table.
+
+    Where sinusoidal positions are added, OpenNMT-py first multiplies the embedding by the square
+    root of its width, which suits a table of small entries. A DeFINE unit's output has entries of
+    about unit size and would drown the positions (measured: nine BLEU points), so it is divided
+    by the same root here.
+
+    Shapes: token ids (batch, length) to vectors (batch, length, embedding_dim).
+    """
+
+    def __init__(self, embedding: nn.Module, scale: float) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.scale = scale
+
+    @property
+    def weight(self) -> nn.Parameter:
+        """The token table, for code that looks for the vocabulary's size or device."""
+        return self.embedding.map_table.weight
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.embedding(tokens) * self.scale
+
+
+def patch(module: ModuleType) -> None:
+    """Give `onmt.model_builder` the registry; `embedding_type: standard` keeps its own path."""
+    build_embeddings = module.build_embeddings
+    build_decoder_with_embeddings = module.build_decoder_with_embeddings
+    build_model = module.build_model
+
+    @functools.wraps(build_embeddings)
+    def registered_build_embeddings(opt: Namespace, vocabs: Any, for_encoder: bool = True) -> Any:
+        embeddings = build_embeddings(opt, vocabs, for_encoder)
+        if getattr(opt, "embedding_type", STANDARD) != STANDARD:
+            _exchange_word_table(embeddings, opt, for_encoder)
+        return embeddings
+
+    @functools.wraps(build_decoder_with_embeddings)
+    def registered_build_decoder(
+        model_opt: Namespace, vocabs: Any, share_embeddings: bool = False, src_emb: Any = None
+    ) -> Any:
+        if getattr(model_opt, "embedding_type", STANDARD) == STANDARD:
+            return build_decoder_with_embeddings(model_opt, vocabs, share_embeddings, src_emb)
+        tgt_emb = module.build_embeddings(model_opt, vocabs, for_encoder=False)
+        if share_embeddings:
+            _tie_parameters(src_emb.word_lut, tgt_emb.word_lut)
+        return module.build_decoder(model_opt, tgt_emb), tgt_emb
+
+    @functools.wraps(build_model)
+    def reporting_build_model(
+        model_opt: Namespace, opt: Namespace, vocabs: Any, checkpoint: Any, device_id: int
+    ) -> Any:
+        starts_new = checkpoint is None
+        model = build_model(model_opt, opt, vocabs, checkpoint, device_id)
+        if starts_new:
+            _initialise(model)
+        logger.info(describe(model, model_opt))
+        return model
+
+    module.build_embeddings = registered_build_embeddings  # type: ignore[attr-defined]
+    module.build_decoder_with_embeddings = registered_build_decoder  # type: ignore[attr-defined]
+    module.build_model = reporting_build_model  # type: ignore[attr-defined]
+
+
+def _exchange_word_table(embeddings: Any, opt: Namespace, for_encoder: bool) -> None:
+    table = embeddings.word_lut
+    embedding = embedding_types()[opt.embedding_type].from_opt(  # type: ignore[attr-defined]
+        opt, table.num_embeddings, table.embedding_dim, table.padding_idx
+    )
+    scale = 1 / math.sqrt(embeddings.embedding_size) if opt.position_encoding else 1.0
+    embeddings.emb_luts[0] = WordLookup(embedding, scale)
+    if opt.freeze_word_vecs_enc if for_encoder else opt.freeze_word_vecs_dec:
+        embedding.requires_grad_(False)
+
+
+def _tie_parameters(source: nn.Module, target: nn.Module) -> None:
+    """Share every parameter; sharing the module itself would break OpenNMT-py's loading."""
+    modules = dict(source.named_modules())
+    for name, module in target.named_modules():
+        for parameter_name in list(module._parameters):
+            module._parameters[parameter_name] = modules[name]._parameters[parameter_name]
+
+
+def _initialise(model: nn.Module) -> None:
+    """Undo OpenNMT-py's general initialisation, which doesn't fit a deep input layer."""
+    for module in model.modules():
+        if isinstance(module, WordLookup) and hasattr(module.embedding, "reset_parameters"):
+            module.embedding.reset_parameters()
+
+
+def describe(model: Any, opt: Namespace) -> str:
+    """One line for the log: the embedding, its sizes and parameter counts."""
+    embeddings = [
+        side.embeddings for side in (getattr(model, "encoder", None), model.decoder) if side
+    ]
+    lookups = [embedding.word_lut for embedding in embeddings]
+    embedding = getattr(lookups[-1], "embedding", None)
+    if embedding is None:
+        sizes = f"m={lookups[-1].embedding_dim}"
+    else:
+        sizes = embedding.description() if hasattr(embedding, "description") else ""
+    counts = [sum(p.numel() for p in lookup.parameters()) for lookup in lookups]
+    distinct = {id(p): p.numel() for lookup in lookups for p in lookup.parameters()}
+    total = sum(parameter.numel() for parameter in model.parameters())
+    return (
+        f"embedding_type {getattr(opt, 'embedding_type', STANDARD)} {sizes}: "
+        f"{' + '.join(f'{count:,}' for count in counts)} embedding parameters "
+        f"({sum(distinct.values()):,} distinct), {total:,} in the model"
+    )

@@ -1,0 +1,225 @@
+"""The plug-in's options, and checks of all options before anything expensive starts."""
+
+import argparse
+import difflib
+import functools
+import re
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from onmt_define.embeddings import DimensionError
+from onmt_define.errors import UserError
+from onmt_define.opennmt.embedding_types import STANDARD
+from onmt_define.opennmt.registry import embedding_types
+
+OPTION_OF_ARGUMENT = {
+    "input_dim": "define_map_dim",
+    "map_dim": "define_map_dim",
+    "output_dim": "word_vec_size",
+    "expand_dim": "define_expand_dim",
+    "depth": "define_depth",
+    "max_groups": "define_groups",
+}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the plug-in's options to an OpenNMT-py parser, as model options."""
+    group = parser.add_argument_group("Model- DeFINE embeddings (onmt_define)")
+
+    def add(name: str, **settings: Any) -> None:
+        group.add_argument(f"--{name}", f"-{name}", **settings)
+
+    add(
+        "embedding_type",
+        default=STANDARD,
+        choices=sorted(embedding_types()),
+        help="Input layer of encoder and decoder. 'standard' is OpenNMT-py's own table.",
+    )
+    add(
+        "define_map_dim",
+        type=int,
+        default=128,
+        help="n: width of the token table under a 'define' or 'projective' embedding.",
+    )
+    add(
+        "define_expand_dim",
+        type=int,
+        default=1024,
+        help="k: width towards which the group maps of the DeFINE unit grow.",
+    )
+    add(
+        "define_depth",
+        type=int,
+        default=3,
+        help="N: linear maps in the DeFINE unit, the last one (Reduce) included. "
+        "The width it ends in, m, is word_vec_size.",
+    )
+    add(
+        "define_groups",
+        type=int,
+        default=8,
+        help="Largest number of groups in a map of the DeFINE unit, a power of two that "
+        "divides define_map_dim.",
+    )
+    add(
+        "define_dropout",
+        type=float,
+        default=0.0,
+        help="Dropout inside the DeFINE unit, before each map but the first.",
+    )
+
+
+def patch_parser(parser_class: Any) -> None:
+    """Make OpenNMT-py's parser refuse what it would silently drop or fail on much later."""
+    parse_known_args = parser_class.parse_known_args
+    validate_model_opts = parser_class.validate_model_opts.__func__
+    validate_train_opts = parser_class.validate_train_opts.__func__
+
+    @functools.wraps(parse_known_args)
+    def checked_parse_known_args(self: Any, *args: Any, **settings: Any) -> Any:
+        namespace, unknown = parse_known_args(self, *args, **settings)
+        _refuse_unknown_options(self, unknown)
+        return namespace, unknown
+
+    def error(self: Any, message: str) -> None:
+        """One sentence in place of several screens of usage."""
+        if "embeddings_type" in message:
+            message += " (the input layer's option is embedding_type, without the s)"
+        self.exit(2, f"{self.prog}: error: {message}; --help lists the options\n")
+
+    @functools.wraps(validate_model_opts)
+    def checked_validate_model_opts(cls: Any, model_opt: Namespace) -> None:
+        validate_model_opts(cls, model_opt)
+        validate_embedding_options(model_opt)
+
+    @functools.wraps(validate_train_opts)
+    def checked_validate_train_opts(cls: Any, opt: Namespace) -> None:
+        validate_train_opts(cls, opt)
+        if opt.world_size > 1 and not opt.gpu_ranks:
+            raise UserError(
+                f"world_size is {opt.world_size} but gpu_ranks is empty: OpenNMT-py would end "
+                f"without training; set gpu_ranks to {list(range(opt.world_size))}, or world_size "
+                "to 1"
+            )
+
+    parser_class.parse_known_args = checked_parse_known_args
+    parser_class.error = error
+    parser_class.validate_model_opts = classmethod(checked_validate_model_opts)
+    parser_class.validate_train_opts = classmethod(checked_validate_train_opts)
+
+
+def _refuse_unknown_options(parser: Any, unknown_arguments: list[str]) -> None:
+    """Stop at a config key or an option that isn't exactly a known one.
+
+    A key that is only the beginning of an option would be taken for it by argparse, so the
+    parser's own record of where settings came from is read, not only what it left over.
+    """
+    known = _known_keys(parser)
+    for source, settings in parser._source_to_settings.items():
+        if source.startswith("config_file|"):
+            file = Path(source.split("|", 1)[1]).name
+            for key, (action, _) in settings.items():
+                if action is None and key not in known:
+                    parser.error(f"unknown key {key!r} in {file}{_nearest(key, known)}")
+    for argument in unknown_arguments:
+        match = re.match(r"--?([A-Za-z]\w*)", argument)
+        if match and match[1] not in known:
+            parser.error(f"unknown option {argument!r}{_nearest(match[1], known)}")
+
+
+def _known_keys(parser: Any) -> set[str]:
+    """Keys that this command may find in its config: one YAML serves training and vocabulary."""
+    keys = _config_keys(parser)
+    if "n_sample" in keys:
+        keys |= _training_and_vocabulary_keys()
+    return keys
+
+
+@functools.cache
+def _training_and_vocabulary_keys() -> frozenset[str]:
+    from onmt.opts import data_prepare_opts, train_opts
+    from onmt.utils.parse import ArgumentParser
+
+    training, vocabulary = ArgumentParser(), ArgumentParser()
+    train_opts(training)
+    data_prepare_opts(vocabulary, build_vocab_only=True)
+    return frozenset(_config_keys(training) | _config_keys(vocabulary))
+
+
+def _config_keys(parser: Any) -> set[str]:
+    return {
+        key
+        for action in parser._actions
+        for key in parser.get_possible_config_keys(action)
+        if not key.startswith("-")
+    }
+
+
+def _nearest(key: str, known: set[str]) -> str:
+    longer = sorted(name for name in known if name.startswith(key))
+    nearest = longer[:1] or difflib.get_close_matches(key, known, n=1)
+    return f", did you mean {nearest[0]!r}?" if nearest else ""
+
+
+def validate_embedding_options(opt: Namespace) -> None:
+    """Check the embedding's options against each other and against the rest of the model.
+
+    Raises:
+        UserError: one sentence naming the option, its value and what is expected.
+    """
+    if getattr(opt, "embedding_type", STANDARD) == STANDARD:
+        return
+    _refuse_unsupported_combinations(opt)
+    for side, width, hidden_size in (
+        ("src", opt.src_word_vec_size, opt.enc_hid_size),
+        ("tgt", opt.tgt_word_vec_size, opt.dec_hid_size),
+    ):
+        layer_type = opt.encoder_type if side == "src" else opt.decoder_type
+        has_features = side == "src" and opt.n_src_feats > 0
+        if layer_type.startswith("transformer") and not has_features and width != hidden_size:
+            name = "word_vec_size" if opt.word_vec_size > 0 else f"{side}_word_vec_size"
+            raise UserError(
+                f"{name} is {width}, but a Transformer of hidden_size {hidden_size} with "
+                f"embedding_type {opt.embedding_type} needs {name}: {hidden_size}"
+            )
+        _check_buildable(opt, width)
+
+
+def _check_buildable(opt: Namespace, width: int) -> None:
+    try:
+        with torch.device("meta"):
+            embedding_types()[opt.embedding_type].from_opt(opt, 2, width, 1)
+    except DimensionError as error:
+        option = OPTION_OF_ARGUMENT.get(error.argument, error.argument)
+        raise UserError(f"{option} is {error.value!r}, expected {error.expected}") from error
+
+
+def _refuse_unsupported_combinations(opt: Namespace) -> None:
+    refused = {
+        "share_decoder_embeddings": "the classifier has another width than the token table",
+        "update_vocab": "a grown token table isn't supported",
+        "lora_embedding": "LoRA would replace the token table alone",
+        "pre_word_vecs_enc": "pretrained vectors have the width of a standard table",
+        "pre_word_vecs_dec": "pretrained vectors have the width of a standard table",
+        "src_embeddings": "pretrained vectors have the width of a standard table",
+        "tgt_embeddings": "pretrained vectors have the width of a standard table",
+        "both_embeddings": "pretrained vectors have the width of a standard table",
+    }
+    for option, reason in refused.items():
+        if getattr(opt, option, None):
+            raise UserError(
+                f"{option} can't be combined with embedding_type {opt.embedding_type}: {reason}"
+            )
+    if getattr(opt, "optim", None) == "sparseadam":
+        raise UserError(
+            f"optim sparseadam can't be combined with embedding_type {opt.embedding_type}: "
+            "the layers above the token table have dense gradients; use adam"
+        )
+    if getattr(opt, "parallel_mode", None) == "tensor_parallel" and opt.world_size > 1:
+        raise UserError(
+            f"parallel_mode tensor_parallel can't be combined with embedding_type "
+            f"{opt.embedding_type}; use data_parallel"
+        )

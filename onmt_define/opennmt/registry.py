@@ -1,0 +1,46 @@
+"""The registry of embedding types, in the style of OpenNMT-py's own for encoders and decoders.
+
+A type of your own takes a class and a decorator; `forward` maps token ids (batch, length) to
+vectors (batch, length, embedding_dim):
+
+    @register_embedding("mine")
+    class MyEmbedding(torch.nn.Module):
+        @classmethod
+        def from_opt(cls, opt, num_embeddings, embedding_dim, padding_idx):
+            return cls(...)
+
+Name the module that holds it under the entry point group `onmt_define.embeddings` of your package
+and the stock commands know `embedding_type: mine`.
+"""
+
+from collections.abc import Callable
+from importlib.metadata import entry_points
+
+ENTRY_POINT_GROUP = "onmt_define.embeddings"
+
+_classes: dict[str, type] = {}
+
+
+def register_embedding(name: str) -> Callable[[type], type]:
+    """Make a class with a `from_opt` class method available as `embedding_type: name`.
+
+    Raises:
+        ValueError: if the name is taken.
+    """
+
+    def register(cls: type) -> type:
+        if _classes.get(name, cls) is not cls:
+            raise ValueError(f"the embedding type {name!r} is already {_classes[name].__name__}")
+        _classes[name] = cls
+        return cls
+
+    return register
+
+
+def embedding_types() -> dict[str, type]:
+    """All embedding types by name: ours and those of installed packages."""
+    import onmt_define.opennmt.embedding_types  # noqa: F401  registers ours
+
+    for entry_point in entry_points(group=ENTRY_POINT_GROUP):
+        entry_point.load()
+    return _classes

@@ -1,0 +1,349 @@
+"""The report's figures, drawn with matplotlib and written as SVG and PNG.
+
+Okabe and Ito's colours stay apart for colour-blind eyes; line styles, markers and hatches keep
+them apart in greyscale. The same run looks the same in every figure. Files are the same, byte for
+byte, whenever the results are.
+"""
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from onmt_define.files import complete_or_absent
+from onmt_define.report.records import (
+    LANGUAGE_MODEL_PARTS,
+    TRANSLATION_PARTS,
+    Results,
+    Run,
+    TranslationRun,
+)
+from onmt_define.report.tables import MISSING, by_name
+
+WIDTH = 4.2  # inches; 403 pixels in a browser, so the text stays readable on a phone
+PNG_DPI = 200  # 840 pixels
+POINTS_A_LINE = 400  # enough for 403 pixels; the CSV files hold every point
+
+_COLORS = ("#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#56B4E9", "#CC79A7")
+_LINES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 2, 1, 2)), (0, (3, 1, 1, 1, 1, 1)))
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+_HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx")
+_STEPS = (1, 2, 5, 10)  # of the numbers at an axis
+_STYLE = {
+    "font.size": 9,
+    "text.parse_math": False,  # a run's name may hold a dollar sign
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "hatch.linewidth": 0.5,
+    "legend.frameon": False,
+    "legend.handlelength": 3.2,
+    "svg.hashsalt": "onmt_define",
+}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One figure: the stem of its files, what it shows (also its text for a screen reader)."""
+
+    name: str
+    section: str
+    caption: str
+    draw: Callable[[], Figure]
+
+
+def pictures(results: Results) -> list[Picture]:
+    """The figures that there are data for; none is drawn yet."""
+    found: list[Picture] = []
+    for section, prefix, title in (
+        ("translation", "translation", "translation runs"),
+        ("language_models", "language_models", "language models"),
+    ):
+        runs = getattr(results, section)
+        for curve, metric, kind in (
+            ("validation", "perplexity", "Validation"),
+            ("learning_curve", "train_perplexity", "Training"),
+        ):
+            if any(_line(seeds, curve, metric) for seeds in by_name(runs).values()):
+                found.append(_curve_picture(runs, section, prefix, title, curve, metric, kind))
+        if any(_parts(seeds) for seeds in by_name(runs).values()):
+            parts = TRANSLATION_PARTS if section == "translation" else LANGUAGE_MODEL_PARTS
+            found.append(_parameters_picture(runs, prefix, title, parts))
+    scores = [score.bleu for run in results.translation for score in run.scores.values()]
+    if any(bleu is not None for bleu in scores):
+        found.append(_bleu_picture(results))
+    return found
+
+
+def write_picture(picture: Picture, folder: str | Path) -> Path:
+    """Draw `picture` into folder/{name}.svg and .png; return the path of the SVG."""
+    folder = Path(folder)
+    with _style():
+        figure = picture.draw()
+        figure.draw_without_rendering()  # lays the figure out, once for both files
+        figure.set_layout_engine("none")
+        for kind, metadata in (("svg", {"Date": None}), ("png", {})):
+            with complete_or_absent(folder / f"{picture.name}.{kind}") as part:
+                figure.savefig(part, format=kind, dpi=PNG_DPI, metadata=metadata)
+    return folder / f"{picture.name}.svg"
+
+
+@contextmanager
+def _style() -> Iterator[None]:
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # a user's own matplotlibrc must not change the report
+        matplotlib.rcParams.update(_STYLE)
+        yield
+
+
+def _curve_picture(
+    runs: Sequence[Run], section: str, prefix: str, title: str, curve: str, metric: str, kind: str
+) -> Picture:
+    several = any(len(seeds) > 1 for seeds in by_name(runs).values())
+    mean = ", mean over seeds" if several else ""
+    return Picture(
+        name=f"{prefix}_{kind.lower()}_perplexity",
+        section="curves" if section == "translation" else section,
+        caption=f"{kind} perplexity of the {title} against the training step, log scale{mean}.",
+        draw=lambda: _draw_curves(runs, curve, metric, f"{kind} perplexity per token"),
+    )
+
+
+def _parameters_picture(
+    runs: Sequence[Run], prefix: str, title: str, parts: Sequence[str]
+) -> Picture:
+    return Picture(
+        name=f"{prefix}_parameters",
+        section="parameters",
+        caption=f"Parameters of the {title} by part; the number at the end is the total.",
+        draw=lambda: _draw_parameters(runs, parts),
+    )
+
+
+def _bleu_picture(results: Results) -> Picture:
+    seeds = {len(seeds) for seeds in by_name(results.translation).values()}
+    whiskers = ["the bootstrap interval"] * (1 in seeds)
+    whiskers += ["lowest and highest seed around their mean"] * (max(seeds) > 1)
+    return Picture(
+        name="translation_bleu",
+        section="translation",
+        caption=f"BLEU of each run on each test set; whiskers show {' or '.join(whiskers)}.",
+        draw=lambda: _draw_bleu(results),
+    )
+
+
+def _draw_curves(runs: Sequence[Run], curve: str, metric: str, label: str) -> Figure:
+    groups = by_name(runs)
+    names = [_short(name) for name in groups]
+    columns = 1 if max(map(len, names)) > 18 else 2
+    rows = math.ceil(len(names) / columns)
+    figure = Figure(figsize=(WIDTH, 2.9 + 0.2 * rows), layout="constrained")
+    axes = figure.add_subplot()
+    values: list[float] = []
+    handles = []
+    for index, (name, seeds) in enumerate(zip(names, groups.values(), strict=True)):
+        line = _line(seeds, curve, metric)
+        values += line.values()
+        handles += _plot_line(axes, index, line, name if line else f"{name} ({MISSING})")
+    axes.set_yscale("log")
+    _label_log_axis(axes, values)
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=_STEPS))
+    axes.xaxis.set_major_formatter(FuncFormatter(_plain))
+    axes.set_xlim(left=0)
+    axes.set_xlabel("Training step")
+    axes.set_ylabel(label)
+    axes.grid(axis="y")
+    figure.legend(
+        handles, [handle.get_label() for handle in handles], loc="outside lower left", ncols=columns
+    )
+    return figure
+
+
+def _plot_line(axes: Axes, index: int, line: dict[float, float], label: str) -> list:
+    few = len(line) <= 25
+    return axes.plot(
+        list(line.keys()),
+        list(line.values()),
+        color=_COLORS[index % len(_COLORS)],
+        linestyle=_LINES[index % len(_LINES)],
+        marker=_MARKERS[index % len(_MARKERS)] if few else None,
+        markersize=4,
+        linewidth=1.4,
+        label=label,
+    )
+
+
+def _line(seeds: Sequence[Run], curve: str, metric: str) -> dict[float, float]:
+    """Step to value, the mean over seeds at the steps that all seeds with a curve share."""
+    curves = [
+        {point["step"]: point[metric] for point in getattr(run, curve) if _positive(point, metric)}
+        for run in seeds
+    ]
+    curves = [one for one in curves if one]
+    if not curves:
+        return {}
+    steps = sorted(set.intersection(*map(set, curves)))
+    stride = math.ceil(len(steps) / POINTS_A_LINE) or 1
+    kept = steps[::-1][::stride][::-1]  # from the end, so the last point is always among them
+    return {step: statistics.fmean(one[step] for one in curves) for step in kept}
+
+
+def _positive(point: dict, metric: str) -> bool:
+    value = point.get(metric)
+    return value is not None and value > 0  # a log scale has no place for anything else
+
+
+def _label_log_axis(axes: Axes, values: Sequence[float]) -> None:
+    """Plain numbers at 1, 2, 5 times powers of ten, or evenly where the range is narrow."""
+    ratio = max(values) / min(values)
+    if ratio < 8:
+        locator = MaxNLocator(5, steps=_STEPS)
+    else:
+        locator = LogLocator(subs=(1, 2, 5) if ratio < 1000 else (1,), numticks=8)
+    axes.yaxis.set_major_locator(locator)
+    axes.yaxis.set_major_formatter(FuncFormatter(_plain))
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _plain(value: float, _position: int = 0) -> str:
+    return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:.0e}"
+
+
+def _parts(seeds: Sequence[Run]) -> dict[str, int]:
+    """The parameter counts of the first seed that has them all; no seed changes them."""
+    counts = (run.parameters for run in seeds)
+    return next((one for one in counts if None not in one.values()), {})
+
+
+def _draw_parameters(runs: Sequence[Run], parts: Sequence[str]) -> Figure:
+    groups = by_name(runs)
+    counts = {name: _parts(seeds) for name, seeds in groups.items()}
+    largest = max(one["total"] for one in counts.values() if one)
+    unit, word = next(
+        ((unit, word) for unit, word in ((1e6, "millions"), (1e3, "thousands")) if largest >= unit),
+        (1, ""),
+    )
+    figure = Figure(figsize=(WIDTH, 1.5 + 0.28 * len(groups)), layout="constrained")
+    axes = figure.add_subplot()
+    bars = []
+    starts = [0.0] * len(groups)
+    for index, part in enumerate(parts):
+        widths = [one.get(part, 0) / unit for one in counts.values()]
+        bars.append(
+            axes.barh(
+                range(len(groups)),
+                widths,
+                left=starts,
+                height=0.62,
+                color=_COLORS[1:][index],
+                hatch=_HATCHES[index],
+                edgecolor="white" if not _HATCHES[index] else "#222222",
+                linewidth=0,
+            )
+        )
+        starts = [start + width for start, width in zip(starts, widths, strict=True)]
+    for position, (start, one) in enumerate(zip(starts, counts.values(), strict=True)):
+        axes.annotate(
+            f"{start:,.3g}" if one else MISSING,
+            (start, position),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            color="#000000" if one else "#666666",
+        )
+    _name_rows(axes, groups)
+    axes.set_xlim(0, largest / unit * 1.14)
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=_STEPS))
+    axes.xaxis.set_major_formatter(FuncFormatter(_plain))
+    axes.set_xlabel(f"Parameters ({word})" if word else "Parameters")
+    axes.grid(axis="x")
+    figure.legend(bars, parts, loc="outside lower left", ncols=3, handlelength=1.6)
+    return figure
+
+
+def _name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """One row a run, the first on top."""
+    axes.set_yticks(range(len(names)), [_short(name, 22) for name in names])
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+
+
+def _draw_bleu(results: Results) -> Figure:
+    groups = by_name(results.translation)
+    test_sets = results.test_sets
+    step = 0.2 if len(test_sets) > 1 else 0
+    height = max(0.3, 0.16 * len(test_sets) + 0.1) * len(groups)
+    legend_rows = math.ceil(len(test_sets) / 2) if len(test_sets) > 1 else 0
+    figure = Figure(figsize=(WIDTH, 0.9 + 0.22 * legend_rows + height), layout="constrained")
+    axes = figure.add_subplot()
+    for index, test_set in enumerate(test_sets):
+        shift = (index - (len(test_sets) - 1) / 2) * min(step, 0.7 / len(test_sets))
+        for position, seeds in enumerate(groups.values()):
+            _plot_score(axes, seeds, test_set, index, position + shift)
+    _name_rows(axes, groups)
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=_STEPS))
+    axes.set_xlabel("BLEU" if legend_rows else f"BLEU on {_short(test_sets[0])}")
+    axes.grid(axis="x")
+    if legend_rows:
+        handles, labels = _one_handle_each(axes, test_sets)
+        figure.legend(handles, labels, loc="outside lower left", ncols=2, handlelength=1.6)
+    return figure
+
+
+def _one_handle_each(axes: Axes, test_sets: Sequence[str]) -> tuple[list, list[str]]:
+    handles, labels = axes.get_legend_handles_labels()
+    first = dict(zip(reversed(labels), reversed(handles), strict=True))
+    drawn = [test_set for test_set in test_sets if test_set in first]
+    return [first[test_set] for test_set in drawn], drawn
+
+
+def _plot_score(
+    axes: Axes, seeds: Sequence[TranslationRun], test_set: str, index: int, position: float
+) -> None:
+    """A marker at the mean over seeds; whiskers over seeds, or a single seed's own interval."""
+    scores = [run.scores[test_set] for run in seeds]
+    values = [score.bleu for score in scores if score.bleu is not None]
+    if not values:
+        axes.annotate(
+            MISSING,
+            (0, position),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+            color="#666666",
+        )
+        return
+    mean = statistics.fmean(values)
+    low, high = min(values), max(values)
+    if len(seeds) == 1 and scores[0].interval:
+        low, high = scores[0].interval
+    axes.errorbar(
+        [mean],
+        [position],
+        xerr=[[max(0.0, mean - low)], [max(0.0, high - mean)]],
+        fmt=_MARKERS[index % len(_MARKERS)],
+        color=_COLORS[index % len(_COLORS)],
+        markersize=5,
+        capsize=2.5,
+        linewidth=1.2,
+        label=test_set,
+    )
+
+
+def _short(name: str, limit: int = 34) -> str:
+    """Long names lose their middle, so that runs that differ at the end stay apart."""
+    if len(name) <= limit:
+        return name
+    head = limit // 2
+    return f"{name[:head]}…{name[head + 1 - limit :]}"

@@ -1,0 +1,396 @@
+"""The report's page: one HTML file that needs nothing else, beside its tables and pictures.
+
+Numbers are written the English way: 1,234.5, and a space that doesn't break before a unit.
+"""
+
+import base64
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import jinja2
+import yaml
+
+from onmt_define.files import complete_or_absent
+from onmt_define.report.figures import Picture, pictures, write_picture
+from onmt_define.report.records import Missing, Results, Run, read_json_object
+from onmt_define.report.tables import (
+    EMBEDDING_COLUMNS,
+    MISSING,
+    NOT_APPLICABLE,
+    Cell,
+    Column,
+    Row,
+    Table,
+    by_name,
+    language_model_table,
+    learning_curve_table,
+    signature_table,
+    translation_table,
+    validation_table,
+    write_csv,
+)
+
+_NO_BREAK = "\u00a0"
+
+
+@dataclass(frozen=True)
+class _Image:
+    """A picture as the page embeds it."""
+
+    source: str
+    name: str
+    section: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class _Metric:
+    """A column that the summary speaks of; `sign` is -1 where a higher number is better."""
+
+    key: str
+    words: str
+    digits: int
+    sign: int
+
+    def text(self, row: Row) -> str:
+        value = row.cells[self.key]
+        return MISSING if value == MISSING else f"{value:.{self.digits}f}"
+
+
+def write_report(
+    results: Results, output: str | Path, provenance: Sequence[str | Path] = ()
+) -> Path:
+    """Write output/index.html, output/tables/*.csv and output/figures/*.{svg,png}.
+
+    `provenance` names JSON files that say where the corpora come from. Returns the page's path.
+    """
+    output = Path(output)
+    tables = {table.name: table for table in _tables(results)}
+    for table in tables.values():
+        write_csv(table, output / "tables" / f"{table.name}.csv")
+    images = [_embed(picture, output / "figures") for picture in pictures(results)]
+    missing = list(results.missing)
+    sources = list(_read_provenance(provenance, missing))
+    html = (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            results=results,
+            config=yaml.safe_dump(results.config, allow_unicode=True, sort_keys=False),
+            summary=summary(results, missing),
+            remarks=remarks(results),
+            tables=tables,
+            views=_views(results, tables),
+            images=images,
+            provenance=sources,
+            missing=missing,
+            versions=_versions(results),
+            trainings=[*map(_training, (*results.translation, *results.language_models))],
+        )
+    )
+    page = output / "index.html"
+    with complete_or_absent(page) as part:
+        part.write_text(html, encoding="utf-8")
+    return page
+
+
+def summary(results: Results, missing: Sequence[Missing]) -> list[str]:
+    """About five plain sentences that say what came out, each from the records."""
+    return [
+        _scope(results),
+        *_translation_sentences(results),
+        *_language_model_sentences(results),
+        _missing_sentence(missing),
+    ]
+
+
+def remarks(results: Results) -> list[str]:
+    """What a reader must know before comparing the runs with each other."""
+    runs = results.translation
+    found = []
+    for test_set in results.test_sets:
+        for metric in ("signature", "chrf_signature"):
+            signatures = {getattr(run.scores[test_set], metric) for run in runs} - {None}
+            if len(signatures) > 1:
+                score = "BLEU" if metric == "signature" else "chrF"
+                found.append(f"The {score} signatures on {test_set} differ: don't compare scores.")
+    if len({run.steps for run in runs} - {None}) > 1:
+        found.append("The translation runs were trained for different numbers of steps.")
+    if len({run.device for run in runs} - {None}) > 1:
+        found.append("The translation runs used different devices: don't compare their speed.")
+    if len({run.corpus for run in results.language_models} - {None}) > 1:
+        found.append("The language models used different corpora: compare perplexity within one.")
+    return found
+
+
+def format_cell(cell: Cell, column: Column) -> str:
+    """A cell as a reader sees it, with its unit where the heading doesn't say it."""
+    if cell == NOT_APPLICABLE:
+        return "–"
+    if cell == MISSING:
+        return MISSING
+    match column.kind:
+        case "integer":
+            return f"{cell:,.0f}"
+        case "decimal1":
+            return f"{cell:,.1f}"
+        case "decimal2":
+            return f"{cell:,.2f}"
+        case "percent":
+            return _signed_percent(cell)
+        case "duration":
+            return format_duration(cell)
+        case "interval":
+            return f"{cell[0]:.1f} to {cell[1]:.1f}"
+        case _:
+            return str(cell)
+
+
+def format_duration(seconds: float) -> str:
+    """Seconds in the two largest units that matter: 2 min 31 s, 3 h 05 min, 2 d 04 h."""
+    if seconds < 59.95:
+        return f"{seconds:.1f}{_NO_BREAK}s"
+    whole = round(seconds)
+    if whole < 3600:
+        return _joined(whole // 60, "min", whole % 60, "s")
+    minutes = round(seconds / 60)
+    if minutes < 48 * 60:
+        return _joined(minutes // 60, "h", minutes % 60, "min")
+    hours = round(seconds / 3600)
+    return _joined(hours // 24, "d", hours % 24, "h")
+
+
+def format_count(count: float) -> str:
+    """A count of parameters in words: 1.2 million, 34.5 thousand, 512."""
+    for size, word in ((1e6, "million"), (1e3, "thousand")):
+        if count >= 0.9995 * size:  # what would round up to 1,000 of the smaller unit
+            scaled = count / size
+            return f"{scaled:,.{1 if scaled < 100 else 0}f}{_NO_BREAK}{word}"
+    return f"{count:.0f}"
+
+
+def _joined(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return _NO_BREAK.join((str(large), large_unit, f"{small:02d}", small_unit))
+
+
+def _signed_percent(value: float) -> str:
+    rounded = f"{value:+.1f}".replace("-", "−")
+    return f"{'0.0' if rounded[1:] == '0.0' else rounded}{_NO_BREAK}%"
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["cell"] = format_cell
+    return environment
+
+
+def _tables(results: Results) -> Iterable[Table]:
+    if results.translation:
+        yield translation_table(results)
+        yield signature_table(results)
+    if results.language_models:
+        yield language_model_table(results)
+    yield learning_curve_table(results)
+    yield validation_table(results)
+
+
+def _views(results: Results, tables: dict[str, Table]) -> dict[str, Table]:
+    """The parts of the two wide tables that the page shows, by the place where it shows them."""
+    views: dict[str, Table] = {}
+    if results.translation:
+        table = tables["translation"]
+        views["scores"] = table.view(
+            ["run", "seed", *_keys(table, starts=("BLEU", "interval", "deviation", "chrF"))]
+            + ["steps", "seconds", "source tokens/s", "target tokens/s"]
+        )
+        views["sizes"] = _sizes(table)
+    if results.language_models:
+        table = tables["language_models"]
+        views["perplexities"] = table.view(
+            ["run", "seed", "corpus", "model", "valid perplexity", "test perplexity"]
+            + [*_keys(table, starts=("deviation",)), "epochs", "steps", "seconds", "tokens/s"]
+        )
+        views["language model sizes"] = _sizes(table)
+    return views
+
+
+def _sizes(table: Table) -> Table:
+    """What no seed changes: input layer, parameters, vocabulary; the total first."""
+    totals = ("total parameters", "relative")
+    parts = [key for key in _keys(table, ends=(" parameters",)) if key not in totals]
+    keys = ["run", *EMBEDDING_COLUMNS, *totals, *parts, *_keys(table, ends=("vocabulary",))]
+    return table.view(keys, table.first_seed_rows())
+
+
+def _keys(
+    table: Table, starts: tuple[str, ...] = ("",), ends: tuple[str, ...] = ("",)
+) -> list[str]:
+    keys = (column.key for column in table.columns)
+    return [key for key in keys if key.startswith(starts) and key.endswith(ends)]
+
+
+def _embed(picture: Picture, folder: Path) -> _Image:
+    data = base64.b64encode(write_picture(picture, folder).read_bytes()).decode("ascii")
+    source = f"data:image/svg+xml;base64,{data}"
+    return _Image(source, picture.name, picture.section, picture.caption)
+
+
+def _read_provenance(
+    paths: Iterable[str | Path], missing: list[Missing]
+) -> Iterable[tuple[str, str]]:
+    for path in map(Path, paths):
+        try:
+            content = read_json_object(path)
+        except ValueError as error:
+            missing.append(Missing(str(path), str(error)))
+            continue
+        yield str(path), yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
+
+
+def _versions(results: Results) -> dict[str, str]:
+    """Each program's version; all of them where the runs' differ."""
+    found: dict[str, dict[str, None]] = {}
+    for run in (*results.translation, *results.language_models):
+        for program, version in run.versions.items():
+            found.setdefault(program, {})[version] = None
+    return {program: ", ".join(versions) for program, versions in found.items()}
+
+
+def _training(run: Run) -> dict[str, str]:
+    if run.tries is None:
+        tries = MISSING
+    else:
+        resumed = ", ".join(f"{step:,}" for step in run.tries[1:])
+        tries = f"{len(run.tries)}" + (f", resumed from step {resumed}" if resumed else "")
+    return {
+        "run": run.name,
+        "seed": str(run.seed),
+        "corpus": run.corpus or MISSING,
+        "device": run.device or MISSING,
+        "tries": tries,
+    }
+
+
+def _scope(results: Results) -> str:
+    config = results.config
+    corpus = config.get("corpus")
+    corpus = corpus.get("name") if isinstance(corpus, dict) else corpus
+    parts = []
+    if results.translation:
+        languages = [config.get("source_language"), config.get("target_language")]
+        about = [" to ".join(map(str, languages))] if all(languages) else []
+        about += [f"corpus {corpus}"] if corpus else []
+        about.append(_seeds(results.translation))
+        count = _plural(len(by_name(results.translation)), "translation run")
+        parts.append(f"{count} ({', '.join(about)})")
+    if results.language_models:
+        count = _plural(len(by_name(results.language_models)), "language model")
+        parts.append(f"{count} ({_seeds(results.language_models)})")
+    return f"This report covers {' and '.join(parts) or 'no runs'}."
+
+
+def _seeds(runs: Sequence[Run]) -> str:
+    counts = sorted({len(seeds) for seeds in by_name(runs).values()})
+    if len(counts) > 1:
+        return f"{counts[0]} to {counts[-1]} seeds each"
+    return f"{_plural(counts[0], 'seed')} each"
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def _translation_sentences(results: Results) -> list[str]:
+    if not results.test_sets:
+        return []
+    test_set = results.test_sets[0]
+    rows = translation_table(results).one_row_per_run()
+    metric = _Metric(f"BLEU {test_set}", "BLEU", digits=1, sign=-1)
+    chosen = _noteworthy(rows[1:], metric)
+    if not chosen:
+        return [_result(rows[0], metric, f" on {test_set}") + ".", *_time(results)]
+    sentences = [_compared(row, rows[0], metric, f" on {test_set}") for row in chosen]
+    return [*sentences, *_intervals(chosen[0], rows[0], test_set), *_time(results)]
+
+
+def _language_model_sentences(results: Results) -> list[str]:
+    if not results.language_models:
+        return []
+    first, *others = language_model_table(results).one_row_per_run()
+    metric = _Metric("test perplexity", "test perplexity", digits=2, sign=1)
+    # perplexities on different texts can't be compared
+    others = [row for row in others if row.cells["corpus"] == first.cells["corpus"]]
+    chosen = _noteworthy(others, metric)[:1]
+    if not chosen:
+        return ["Among the language models, " + _result(first, metric, "") + "."]
+    return ["Among the language models, " + _compared(chosen[0], first, metric, "")]
+
+
+def _noteworthy(rows: Sequence[Row], metric: _Metric) -> list[Row]:
+    """The best run and, where it is another one, the smallest; none without a score."""
+    rows = [row for row in rows if row.cells[metric.key] != MISSING]
+    best = sorted(rows, key=lambda row: metric.sign * row.cells[metric.key])[:1]
+    counted = [row for row in rows if row.cells["total parameters"] != MISSING]
+    smallest = sorted(counted, key=lambda row: row.cells["total parameters"])[:1]
+    return best + [row for row in smallest if row is not best[0]]
+
+
+def _result(row: Row, metric: _Metric, where: str) -> str:
+    cells = row.cells
+    if cells[metric.key] == MISSING:
+        return f"{cells['run']} has no {metric.words}{where} (missing)"
+    seeds = f" ({cells['seed']} seeds)" if row.is_mean else ""
+    total = cells["total parameters"]
+    size = "" if total == MISSING else f" with {format_count(total)} parameters"
+    return f"{cells['run']} reached {metric.words} {metric.text(row)}{where}{seeds}{size}"
+
+
+def _compared(row: Row, reference: Row, metric: _Metric, where: str) -> str:
+    total, relative = reference.cells["total parameters"], row.cells["relative"]
+    size = MISSING if total == MISSING else format_count(total)
+    against = f"{reference.cells['run']} ({metric.text(reference)}, {size})"
+    if relative == MISSING:
+        return f"{_result(row, metric, where)}; the first run is {against}."
+    return f"{_result(row, metric, where)}, {_fewer_or_more(relative)} {against}."
+
+
+def _fewer_or_more(percent: float) -> str:
+    size = f"{abs(percent):.0f}" if abs(percent) >= 9.5 else f"{abs(percent):.1f}"
+    if float(size) == 0:
+        return "as many as"
+    return f"{size}{_NO_BREAK}% {'fewer' if percent < 0 else 'more'} than"
+
+
+def _intervals(row: Row, reference: Row, test_set: str) -> list[str]:
+    one, other = (each.cells[f"interval {test_set}"] for each in (row, reference))
+    if not (isinstance(one, tuple) and isinstance(other, tuple)):
+        return []
+    overlap = "overlap" if one[0] <= other[1] and other[0] <= one[1] else "don't overlap"
+    return [
+        f"Their bootstrap intervals, {one[0]:.1f} to {one[1]:.1f} for {row.cells['run']} and "
+        f"{other[0]:.1f} to {other[1]:.1f} for {reference.cells['run']}, {overlap}."
+    ]
+
+
+def _time(results: Results) -> list[str]:
+    times = [run.seconds for run in results.translation if run.seconds is not None]
+    devices = {run.device for run in results.translation} - {None}
+    if not times:
+        return []
+    bounds = dict.fromkeys((format_duration(min(times)), format_duration(max(times))))
+    where = f" on {devices.pop()}" if len(devices) == 1 else ""
+    return [f"Training a translation model took {' to '.join(bounds)}{where}."]
+
+
+def _missing_sentence(missing: Sequence[Missing]) -> str:
+    if not missing:
+        return "Every expected result is there."
+    verb = "is" if len(missing) == 1 else "are"
+    return f"{_plural(len(missing), 'result')} {verb} missing, listed at the end with the reason."

@@ -1,0 +1,1 @@
+"""What the workflow's rules need: configuration, corpora, training, scores."""

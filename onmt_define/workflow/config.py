@@ -1,0 +1,101 @@
+"""The workflow's configuration: checked, completed with defaults, and turned into plain facts."""
+
+import hashlib
+import json
+from collections import Counter
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from onmt_define.errors import UserError
+from onmt_define.schema import load_yaml, validate
+
+CORPUS_KINDS = ("download", "generate", "files")
+
+
+def load_config(path: str | Path) -> dict[str, Any]:
+    """Read, check and complete a configuration file."""
+    return complete_config(load_yaml(path), str(path))
+
+
+def complete_config(config: Any, where: str) -> dict[str, Any]:
+    """Check a configuration and fill in the schema's defaults.
+
+    Raises:
+        UserError: naming the key, what was found and what is expected.
+    """
+    schema = yaml.safe_load(files("onmt_define.workflow").joinpath("config.schema.yaml").read_text())
+    validate(config, schema, where)
+    completed = _with_defaults(config, schema, schema["$defs"])
+    _check_corpus(completed, where)
+    for kind in ("translation", "language_models"):
+        _check_distinct_names(completed, kind, where)
+    return completed
+
+
+def _with_defaults(value: Any, schema: dict[str, Any], definitions: dict[str, Any]) -> Any:
+    schema = _resolve(schema, definitions)
+    if isinstance(value, list):
+        return [_with_defaults(item, schema.get("items", {}), definitions) for item in value]
+    if not isinstance(value, dict):
+        return value
+    completed = dict(value)
+    for key, part in schema.get("properties", {}).items():
+        part = _resolve(part, definitions)
+        if key not in completed and "default" in part:
+            completed[key] = part["default"]
+        if key in completed:
+            completed[key] = _with_defaults(completed[key], part, definitions)
+    return completed
+
+
+def _resolve(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" not in schema:
+        return schema
+    return {**definitions[schema["$ref"].rsplit("/", 1)[1]], **schema}
+
+
+def _check_corpus(config: dict[str, Any], where: str) -> None:
+    corpus = config["corpus"]
+    kinds = [kind for kind in CORPUS_KINDS if kind in corpus]
+    if len(kinds) != 1:
+        found = " and ".join(kinds) or "none of them"
+        raise UserError(
+            f"{where}: corpus has {found}, expected exactly one of {', '.join(CORPUS_KINDS)}"
+        )
+    if kinds == ["files"]:
+        for test_set in config["test_sets"]:
+            if test_set not in corpus["files"]["test_sets"]:
+                raise UserError(
+                    f"{where}: test_sets names {test_set!r}, but corpus.files.test_sets has only "
+                    f"{', '.join(corpus['files']['test_sets'])}"
+                )
+    if kinds == ["generate"]:
+        if config["test_sets"] != ["test"]:
+            raise UserError(
+                f"{where}: test_sets is {config['test_sets']}, but a generated corpus has the one "
+                "test set 'test'"
+            )
+        if {config["source_language"], config["target_language"]} != {"en", "de"}:
+            raise UserError(f"{where}: a generated corpus has the languages en and de only")
+    if reserved := {"train", "valid"} & set(config["test_sets"]):
+        raise UserError(f"{where}: a test set can't be called {sorted(reserved)[0]!r}")
+    if config["source_language"] == config["target_language"]:
+        raise UserError(
+            f"{where}: source_language and target_language are both {config['source_language']!r}"
+        )
+
+
+def _check_distinct_names(config: dict[str, Any], kind: str, where: str) -> None:
+    names = Counter(run["name"] for run in config.get(kind, {}).get("runs", []))
+    for name, count in names.items():
+        if count > 1:
+            raise UserError(f"{where}: {count} runs in {kind} are called {name!r}, expected one")
+
+
+def settings_key(*settings: Any) -> str:
+    """A short hash that names a folder after the settings that made its content."""
+    canonical = json.dumps(settings, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:8]

@@ -1,0 +1,61 @@
+"""Reads OpenNMT-py's log lines into the points of a learning curve."""
+
+import re
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+_TRAINING = re.compile(
+    r"Step\s+(?P<step>\d+)/\s*\d+; acc: (?P<accuracy>[\d.]+); ppl:\s+(?P<perplexity>[\d.]+|nan|inf);"
+    r".*?lr: (?P<rate>[\d.]+);.*?(?P<source>\d+)/\s*(?P<target>\d+) tok/s;\s+(?P<seconds>\d+) sec"
+)
+_VALIDATION = re.compile(r"Validation (?P<what>perplexity|accuracy): (?P<value>[\d.e+]+|nan|inf)")
+
+
+@dataclass
+class LearningCurve:
+    """Training reports and validations of one training, over all its tries."""
+
+    training: list[dict[str, float]] = field(default_factory=list)
+    validation: list[dict[str, float]] = field(default_factory=list)
+
+    def read_line(self, line: str) -> bool:
+        """Take in one log line; true if it is a training report."""
+        if match := _TRAINING.search(line):
+            self.training.append(
+                {
+                    "step": int(match["step"]),
+                    "train_perplexity": float(match["perplexity"]),
+                    "train_accuracy": float(match["accuracy"]),
+                    "learning_rate": float(match["rate"]),
+                    "tokens_per_second": int(match["target"]),
+                    "source_tokens_per_second": int(match["source"]),
+                    "seconds": int(match["seconds"]),
+                }
+            )
+            return True
+        if match := _VALIDATION.search(line):
+            if match["what"] == "perplexity":
+                step = self.training[-1]["step"] if self.training else 0
+                self.validation.append({"step": step})
+            if self.validation:
+                self.validation[-1][match["what"]] = float(match["value"])
+        return False
+
+    def forget_after(self, step: int) -> None:
+        """Drop what a resumed training will report again."""
+        self.training = [point for point in self.training if point["step"] <= step]
+        self.validation = [point for point in self.validation if point["step"] <= step]
+
+    def tokens_per_second(self) -> dict[str, float | None]:
+        """Median over the reports; the first one of a training includes its warm-up."""
+        reports = self.training[1:] or self.training
+        names = {"source": "source_tokens_per_second", "target": "tokens_per_second"}
+        return {
+            side: median(point[name] for point in reports) if reports else None
+            for side, name in names.items()
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"training": self.training, "validation": self.validation}

@@ -1,0 +1,68 @@
+"""From the configuration to each run's settings, and the checks before the first job starts."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from onmt_define.errors import UserError
+from onmt_define.workflow.gpus import require_gpus, visible_gpus
+
+
+def training_options(config: dict[str, Any], run_name: str) -> dict[str, Any]:
+    """The OpenNMT-py options of a translation run: those of all runs, then its own."""
+    return {**config["translation"]["training"], **_run(config, "translation", run_name)["options"]}
+
+
+def language_model_settings(
+    config: dict[str, Any], run_name: str, seed: int, texts: Sequence[str]
+) -> dict[str, Any]:
+    """The settings of a language-model run; `texts` are the paths for train, valid and test."""
+    run = _run(config, "language_models", run_name)
+    corpus = run["corpus"].get("download") or f"{config['corpus']['name']} ({run['corpus']['language']})"
+    return {
+        **config["language_models"]["training"],
+        **run["options"],
+        "run": run_name,
+        "seed": seed,
+        "corpus": corpus,
+        **dict(zip(("train", "valid", "test"), map(str, texts), strict=True)),
+    }
+
+
+def user_files(files: dict[str, Any]) -> list[str]:
+    """Every path that a configuration's `corpus.files` names."""
+    pairs = [files["train"], files["valid"], *files["test_sets"].values()]
+    paths = [pair[side] for pair in pairs for side in ("source", "target")]
+    return [path for entry in paths for path in ([entry] if isinstance(entry, str) else entry)]
+
+
+def _run(config: dict[str, Any], kind: str, name: str) -> dict[str, Any]:
+    return next(run for run in config[kind]["runs"] if run["name"] == name)
+
+
+def check_options(config: dict[str, Any], where: str, gpus_given: int | None) -> None:
+    """Check all that can be checked before the first download.
+
+    Args:
+        config: the completed configuration.
+        where: its name, for the sentences.
+        gpus_given: Snakemake's global resource `gpu`; None where jobs run on other machines.
+
+    Raises:
+        UserError: an option that OpenNMT-py or the plug-in refuses, or GPUs that aren't there.
+    """
+    if gpus_given is not None:
+        runs = [*config["translation"]["runs"], *config.get("language_models", {"runs": []})["runs"]]
+        wanted = min(gpus_given, max(run["gpus"] for run in runs))
+        require_gpus(wanted, len(visible_gpus()), config["allow_cpu"], f"{where}: a training")
+    from onmt_define.lm.settings import check_settings
+    from onmt_define.workflow.training_config import check_decoding_options, check_training_options
+
+    for run in config["translation"]["runs"]:
+        options = training_options(config, run["name"])
+        check_training_options(options, f"{where}, run {run['name']!r}")
+    check_decoding_options(config["translation"]["decoding"], f"{where}, translation.decoding")
+    for run in config.get("language_models", {"runs": []})["runs"]:
+        texts = (Path("train"), Path("valid"), Path("test"))
+        settings = language_model_settings(config, run["name"], run["seeds"][0], list(map(str, texts)))
+        check_settings(settings, f"{where}, run {run['name']!r}")

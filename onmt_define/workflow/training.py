@@ -1,0 +1,294 @@
+"""Runs one OpenNMT-py training to its end: GPUs, resuming, progress, and the record of it all.
+
+In the output folder: `checkpoints/` and `learning_curve.json` while it runs, `model.pt` and
+`record.json` once it is finished. Repeating a training that was stopped or killed goes on from its
+newest whole checkpoint.
+"""
+
+import ctypes
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, nullcontext
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TextIO
+
+import torch
+from filelock import FileLock, Timeout
+
+from onmt_define import __version__
+from onmt_define.embeddings.define_unit import cyclic_groups
+from onmt_define.errors import UserError
+from onmt_define.files import complete_or_absent
+from onmt_define.opennmt.embedding_types import STANDARD
+from onmt_define.schema import load_yaml
+from onmt_define.workflow import checkpoints
+from onmt_define.workflow.gpus import lease, require_gpus, visible_gpus
+from onmt_define.workflow.learning_curve import LearningCurve
+from onmt_define.workflow.training_config import spread_over_gpus
+
+SECONDS_BETWEEN_PROGRESS_LINES = 10.0
+
+
+def train(
+    config_path: str | Path,
+    output_dir: str | Path,
+    *,
+    gpus: int,
+    threads: int,
+    allow_cpu: bool,
+    log_path: str | Path,
+    corpus: str,
+) -> None:
+    """Train, or go on training, until `train_steps`; then write model.pt and record.json.
+
+    Args:
+        config_path: a resolved OpenNMT-py configuration for one GPU.
+        output_dir: the run's folder, results/NAME/mt/RUN/seedS.
+        gpus: number of GPUs to use; the effective batch doesn't depend on it.
+        threads: CPU threads for training without a GPU.
+        allow_cpu: train on the CPU when there is no GPU.
+        log_path: OpenNMT-py's own output is appended here.
+        corpus: name of the corpus, for the record.
+
+    Raises:
+        UserError: no GPU, folder in use, or OpenNMT-py ended with an error.
+    """
+    output, config = Path(output_dir), load_yaml(config_path)
+    name = f"{output.parent.name} {output.name}"
+    require_gpus(gpus, len(visible_gpus()), allow_cpu, f"training {name}")
+    use_gpus = min(gpus, len(visible_gpus()))
+    (output / "checkpoints").mkdir(parents=True, exist_ok=True)
+    with _only_writer(output), open(log_path, "a", encoding="utf-8") as log:
+        state = _State.load(output / "learning_curve.json")
+        resume = checkpoints.newest_valid(output / "checkpoints")
+        step = resume[0] if resume else 0
+        if step < config["train_steps"]:
+            state.start_try(step)
+            with lease(use_gpus, name) if use_gpus else nullcontext([]) as ids:
+                command = _command(config_path, config, resume, use_gpus)
+                _run(command, ids, threads, name, config["train_steps"], state, log)
+            resume = checkpoints.newest_valid(output / "checkpoints")
+            if resume is None or resume[0] < config["train_steps"]:
+                reached = resume[0] if resume else 0
+                raise UserError(
+                    f"training {name} ended at step {reached} of {config['train_steps']} without "
+                    f"an error of its own; see {log_path}"
+                )
+        assert resume is not None
+        checkpoints.prune(output / "checkpoints", max(1, config.get("keep_checkpoint", -1)))
+        _finish(output, resume[1], state, use_gpus, threads, corpus)
+
+
+@contextmanager
+def _only_writer(output: Path) -> Any:
+    """Two trainings in one folder would overwrite each other's checkpoints."""
+    try:
+        with FileLock(output / ".training.lock", timeout=0):
+            yield
+    except Timeout as error:
+        raise UserError(
+            f"another process is training in {output}; wait for it to end or stop it"
+        ) from error
+
+
+class _State:
+    """The learning curve and the tries so far, kept on disk across tries."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.curve = LearningCurve()
+        self.tries: list[dict[str, Any]] = []
+
+    @classmethod
+    def load(cls, path: Path) -> "_State":
+        state = cls(path)
+        if path.exists():
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            state.curve = LearningCurve(stored["training"], stored["validation"])
+            state.tries = stored["tries"]
+        return state
+
+    def start_try(self, step: int) -> None:
+        self.curve.forget_after(step)
+        self.tries.append({"from_step": step, "seconds": 0.0})
+
+    def save(self) -> None:
+        content = {**self.curve.as_dict(), "tries": self.tries}
+        with complete_or_absent(self.path) as temporary:
+            temporary.write_text(json.dumps(content), encoding="utf-8")
+
+
+def _command(
+    config_path: str | Path, config: dict[str, Any], resume: tuple[int, Path] | None, gpus: int
+) -> list[str]:
+    command = [sys.executable, "-m", "onmt_define.opennmt", "train", "-config", str(config_path)]
+    if gpus:
+        batch_size, accumulation = spread_over_gpus(config, gpus)
+        command += ["-world_size", str(gpus), "-gpu_ranks", *map(str, range(gpus))]
+        command += ["-batch_size", str(batch_size), "-accum_count", *map(str, accumulation)]
+    if resume:
+        # OpenNMT-py starts again at the first line of the corpus; another seed at least draws
+        # other batches than those already seen.
+        command += ["-train_from", str(resume[1]), "-seed", str(config["seed"] + resume[0])]
+    return command
+
+
+def _run(
+    command: list[str],
+    gpu_ids: list[str],
+    threads: int,
+    name: str,
+    train_steps: int,
+    state: _State,
+    log: TextIO,
+) -> None:
+    environment = {
+        **os.environ,
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONWARNINGS": "ignore",
+        "OMP_NUM_THREADS": str(threads),
+    }
+    if gpu_ids:
+        environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpu_ids)
+    started = time.monotonic()
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        preexec_fn=_die_with_parent,
+    )
+    signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    progress = _Progress(name, train_steps, state.tries[-1]["from_step"])
+    last_line = ""
+    assert process.stdout is not None
+    for line in process.stdout:
+        log.write(line)
+        log.flush()
+        last_line = line.strip() or last_line
+        is_report = state.curve.read_line(line)
+        if is_report or "Validation accuracy" in line:
+            state.tries[-1]["seconds"] = round(time.monotonic() - started, 1)
+            state.save()
+        if is_report:
+            progress.show(state.curve.training[-1])
+    if process.wait() != 0:
+        raise UserError(
+            f"training {name} ended with status {process.returncode} ({last_line}); see {log.name}"
+        )
+
+
+def _die_with_parent() -> None:
+    """A training must not go on writing after its wrapper was killed (Linux, PR_SET_PDEATHSIG)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+class _Progress:
+    """One line now and then for the person who watches."""
+
+    def __init__(self, name: str, train_steps: int, first_step: int) -> None:
+        self.name, self.train_steps, self.first_step = name, train_steps, first_step
+        self.started = time.monotonic()
+        self.shown = 0.0
+
+    def show(self, point: dict[str, float]) -> None:
+        now, step = time.monotonic(), int(point["step"])
+        if now - self.shown < SECONDS_BETWEEN_PROGRESS_LINES and step < self.train_steps:
+            return
+        self.shown = now
+        done = max(1, step - self.first_step)
+        left = (now - self.started) / done * (self.train_steps - step)
+        print(
+            f"[{self.name}] step {step:,}/{self.train_steps:,} ({step / self.train_steps:.0%}), "
+            f"{point['tokens_per_second']:,.0f} tokens/s, "
+            f"perplexity {point['train_perplexity']:.2f}, "
+            f"{int(left // 60)}:{int(left % 60):02} left",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def _finish(
+    output: Path, checkpoint_path: Path, state: _State, gpus: int, threads: int, corpus: str
+) -> None:
+    checkpoint = checkpoints.load(checkpoint_path)
+    record = {
+        "kind": "translation",
+        "run": output.parent.name,
+        "seed": int(output.name.removeprefix("seed")),
+        "corpus": corpus,
+        "embedding": _embedding(checkpoint["opt"]),
+        "parameters": count_parameters(checkpoint),
+        "vocabulary": {
+            side: len(checkpoint["vocab"][key])
+            for side, key in (("source", "src"), ("target", "tgt"))
+        },
+        "steps": checkpoints.by_step(output / "checkpoints")[0][0],
+        "seconds": round(sum(attempt["seconds"] for attempt in state.tries), 1),
+        "device": _device(gpus, threads),
+        "tries": state.tries,
+        "tokens_per_second": state.curve.tokens_per_second(),
+        "learning_curve": state.curve.training,
+        "validation": state.curve.validation,
+        "versions": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "OpenNMT-py": version("OpenNMT-py"),
+            "onmt_define": __version__,
+        },
+    }
+    with complete_or_absent(output / "record.json") as temporary:
+        temporary.write_text(json.dumps(record, indent=1), encoding="utf-8")
+    with complete_or_absent(output / "model.pt") as temporary:
+        torch.save({**checkpoint, "optim": None}, temporary)
+
+
+def _embedding(opt: Any) -> dict[str, Any]:
+    kind = getattr(opt, "embedding_type", STANDARD)
+    embedding = {"type": kind, "output_dim": opt.tgt_word_vec_size}
+    if kind != STANDARD:
+        embedding["map_dim"] = opt.define_map_dim
+    if kind == "define":
+        embedding["expand_dim"] = opt.define_expand_dim
+        embedding["depth"] = opt.define_depth
+        embedding["groups"] = cyclic_groups(opt.define_depth, opt.define_groups)
+    return embedding
+
+
+def count_parameters(checkpoint: dict[str, Any]) -> dict[str, int]:
+    """Parameters by part of the model; a tensor that two parts share counts in the first."""
+    opt = checkpoint["opt"]
+    parts = dict.fromkeys(
+        ("source embedding", "target embedding", "encoder", "decoder", "generator"), 0
+    )
+    for name, tensor in checkpoint["model"].items():
+        if name.endswith("make_embedding.pe.pe"):
+            continue  # the sinusoids, which aren't trained
+        side = name.split(".", 1)[0]
+        if name.startswith(f"{side}.embeddings."):
+            part = "source embedding" if side == "encoder" else "target embedding"
+            if part == "target embedding" and opt.share_embeddings:
+                continue
+            parts[part] += tensor.numel()
+        else:
+            parts[side] += tensor.numel()
+    for name, tensor in checkpoint["generator"].items():
+        if not (name == "weight" and opt.share_decoder_embeddings):
+            parts["generator"] += tensor.numel()
+    return {**parts, "total": sum(parts.values())}
+
+
+def _device(gpus: int, threads: int) -> str:
+    if gpus:
+        return f"{gpus} x {torch.cuda.get_device_name(0)}"
+    return f"CPU, {threads} thread{'s' if threads > 1 else ''}"

@@ -1,0 +1,105 @@
+"""Translates a test set with a trained model, back to plain text."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from onmt_define.errors import UserError
+from onmt_define.files import complete_or_absent
+from onmt_define.schema import load_yaml
+from onmt_define.workflow.cleaning import detokenise
+from onmt_define.workflow.gpus import lease, visible_gpus
+
+BPE_JOINT = "@@ "
+
+
+def translate(
+    model: str | Path,
+    source: str | Path,
+    output: str | Path,
+    *,
+    language: str,
+    decoding_path: str | Path,
+    gpus: int,
+    log_path: str | Path,
+) -> None:
+    """Translate a byte-pair encoded file into detokenised text, line by line.
+
+    Args:
+        model: an OpenNMT-py checkpoint.
+        source: byte-pair encoded source side.
+        output: one detokenised translation for each source line.
+        language: two-letter code of the target language.
+        decoding_path: YAML of OpenNMT-py translation options.
+        gpus: 1 to use a GPU where one is visible, 0 for the CPU.
+        log_path: OpenNMT-py's own output is written here.
+
+    Raises:
+        UserError: if OpenNMT-py fails or returns another number of lines.
+    """
+    lines = Path(source).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    # OpenNMT-py drops blank lines, which would shift every line after them.
+    filled = [index for index, line in enumerate(lines) if line.strip()]
+    translations = [""] * len(lines)
+    if filled:
+        encoded = _run_opennmt(
+            model, [lines[index] for index in filled], decoding_path, gpus, log_path
+        )
+        plain = detokenise((decode_bpe(line) for line in encoded), language)
+        for index, line in zip(filled, plain, strict=True):
+            translations[index] = line
+    with complete_or_absent(output) as temporary:
+        temporary.write_text("".join(f"{line}\n" for line in translations), encoding="utf-8")
+
+
+def decode_bpe(line: str) -> str:
+    """Join subwords to words; a translation may also end in an unfinished word."""
+    return f"{line} ".replace(BPE_JOINT, "").strip()
+
+
+def _run_opennmt(
+    model: str | Path,
+    lines: list[str],
+    decoding_path: str | Path,
+    gpus: int,
+    log_path: str | Path,
+) -> list[str]:
+    use_gpu = gpus > 0 and bool(visible_gpus())
+    job = f"translate {Path(model).parent.parent.name}"
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open(log_path, "w", encoding="utf-8") as log,
+        lease(1, job) if use_gpu else nullcontext([]) as gpu_ids,
+    ):
+        source, hypothesis, config = (Path(folder) / name for name in ("src", "hyp", "config.yaml"))
+        source.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        options: dict[str, Any] = {
+            **load_yaml(decoding_path),
+            "model": str(model),
+            "src": str(source),
+            "output": str(hypothesis),
+            "gpu": 0 if use_gpu else -1,
+        }
+        config.write_text(yaml.safe_dump(options), encoding="utf-8")
+        command = [sys.executable, "-m", "onmt_define.opennmt", "translate", "-config", str(config)]
+        environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+        if use_gpu:
+            environment["CUDA_VISIBLE_DEVICES"] = gpu_ids[0]
+        status = subprocess.run(
+            command, env=environment, stdout=log, stderr=subprocess.STDOUT
+        ).returncode
+        if status != 0:
+            raise UserError(f"translating with {model} ended with status {status}; see {log_path}")
+        text = hypothesis.read_text(encoding="utf-8")
+    translations = text.removesuffix("\n").split("\n")
+    if len(translations) != len(lines):
+        raise UserError(
+            f"{model} gave {len(translations)} translations for {len(lines)} lines; see {log_path}"
+        )
+    return translations

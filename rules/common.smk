@@ -1,0 +1,91 @@
+# Names that the other rules share: the checked configuration, folders, and what is to be run.
+
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+from onmt_define.errors import UserError
+from onmt_define.workflow.config import complete_config, settings_key
+from onmt_define.workflow.plan import (
+    check_options,
+    language_model_settings,
+    training_options,
+    user_files,
+)
+from onmt_define.workflow.sources import raw_splits
+
+CONFIG_FILE = str((workflow.configfiles or ["the command line"])[-1])
+
+# subword-nmt and the scripts run with the Python that runs Snakemake, activated or not.
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+try:
+    CONFIG = complete_config(config, CONFIG_FILE)
+    CORPUS = CONFIG["corpus"]
+    RAW_SPLITS = raw_splits(CORPUS.get("download"), CONFIG["test_sets"])
+    LANGUAGE_MODEL_TEXTS = {
+        run["name"]: raw_splits(run["corpus"]["download"], ["test"])
+        for run in CONFIG.get("language_models", {"runs": []})["runs"]
+        if "download" in run["corpus"]
+    }
+except UserError as error:
+    raise WorkflowError(str(error))
+
+SCRIPTS = Path(workflow.basedir) / "scripts"
+SOURCE, TARGET = CONFIG["source_language"], CONFIG["target_language"]
+LANGUAGES = [SOURCE, TARGET]
+
+# The key in a folder's name changes with the settings that made its content.
+CLEAN_KEY = settings_key(LANGUAGES, CONFIG["cleaning"])
+BPE_KEY = settings_key(CLEAN_KEY, CONFIG["bpe"])
+RAW = f"data/{CORPUS['name']}/raw"
+CLEAN = f"data/{CORPUS['name']}/clean-{CLEAN_KEY}"
+BPE = f"data/{CORPUS['name']}/bpe-{BPE_KEY}"
+RESULTS = f"results/{CONFIG['name']}"
+
+TRANSLATION_RUNS = {run["name"]: run for run in CONFIG["translation"]["runs"]}
+LANGUAGE_MODEL_RUNS = {
+    run["name"]: run for run in CONFIG.get("language_models", {"runs": []})["runs"]
+}
+ALL_RUNS = [*TRANSLATION_RUNS.values(), *LANGUAGE_MODEL_RUNS.values()]
+
+
+wildcard_constraints:
+    seed=r"\d+",
+    run=r"[^/]+",
+    split=r"[^/]+",
+    language="[a-z]{2,3}",
+    test_set="|".join(CONFIG["test_sets"]),
+    sharing="separate|shared",
+
+
+localrules:
+    all,
+    resolved_config,
+    training_config,
+    language_model_config,
+    decoding_config,
+
+
+def script(name):
+    """A step's program, quoted for the shell."""
+    return f"python {shlex.quote(str(SCRIPTS / name))}"
+
+
+def gpus_of(runs):
+    """A resource function: the GPUs that the configuration asks for this run."""
+    return lambda wildcards: runs[wildcards.run]["gpus"]
+
+
+def check_before_start():
+    """Stop with one sentence before the first job; not called in a dry run."""
+    try:
+        given = workflow.global_resources.get("gpu")
+        local = not workflow.remote_exec and workflow.executor_plugin is None
+        check_options(CONFIG, CONFIG_FILE, gpus_given=given if local else None)
+    except UserError as error:
+        raise WorkflowError(str(error))

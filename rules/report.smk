@@ -1,0 +1,50 @@
+# One page, its tables and its pictures, out of everything that was run.
+
+
+rule resolved_config:
+    output:
+        f"{RESULTS}/config.yaml",
+    params:
+        config=CONFIG,
+    run:
+        from onmt_define.workflow.training_config import write_training_config
+
+        write_training_config(params.config, output[0])
+
+
+def expected_results():
+    """The records and scores of every run and seed."""
+    results = [
+        f"{RESULTS}/mt/{run['name']}/seed{seed}/{result}"
+        for run in TRANSLATION_RUNS.values()
+        for seed in run["seeds"]
+        for result in ["record.json", *(f"{name}.score.json" for name in CONFIG["test_sets"])]
+    ]
+    results += [
+        f"{RESULTS}/lm/{run['name']}/seed{seed}/record.json"
+        for run in LANGUAGE_MODEL_RUNS.values()
+        for seed in run["seeds"]
+    ]
+    return results
+
+
+rule report:
+    input:
+        expected_results(),
+        config=f"{RESULTS}/config.yaml",
+        provenance=[f"{RAW}/provenance.json"] if "download" in CORPUS else [],
+        counts=expand(f"{CLEAN}/{{split}}.counts.json", split=["train", "valid"]),
+    output:
+        f"{RESULTS}/report/index.html",
+    params:
+        program=script("make_report.py"),
+        results=RESULTS,
+        folder=f"{RESULTS}/report",
+    log:
+        f"{RESULTS}/logs/report.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/report.tsv"
+    shell:
+        "{params.program} --config {input.config:q} --results {params.results:q} "
+        "--output {params.folder:q} --provenance {input.provenance:q} {input.counts:q} "
+        "> {log:q} 2>&1"

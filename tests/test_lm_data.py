@@ -1,0 +1,134 @@
+"""Vocabulary and token ids of language-modelling corpora."""
+
+import lzma
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onmt_define.errors import UserError
+from onmt_define.lm.data import (
+    EOS,
+    UNK,
+    Vocabulary,
+    build_vocabulary,
+    encode,
+    open_corpus,
+    prepare_corpus,
+    read_lines,
+)
+
+PTB = Path(__file__).parents[2] / "shared" / "data" / "ptb"
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_text(name, text):
+        path = tmp_path / name
+        path.write_bytes(text.encode())
+        return path
+
+    return write_text
+
+
+def test_lines_end_at_line_feeds_and_tokens_at_ascii_spaces_only(write):
+    text = "a\u2028b c\x85d\t\te\u00a0f  g\n\nlast line"
+    assert list(read_lines(write("text", text))) == [
+        ["a\u2028b", "c\x85d", "e\u00a0f", "g", EOS],
+        [EOS],
+        ["last", "line", EOS],
+    ]
+
+
+def test_vocabulary_is_sorted_by_frequency_then_first_occurrence(write):
+    path = write("train", "rare b a\nb a\na\n")
+    assert build_vocabulary(path).tokens == ["a", EOS, "b", "rare"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"min_count": 2}, ["a", EOS, "b", UNK]),
+        ({"vocabulary_size": 3}, [UNK, "a", EOS]),
+        ({"vocabulary_size": 4}, ["a", EOS, "b", UNK]),
+        ({"vocabulary_size": 6}, ["a", EOS, "b", "c", "d"]),
+    ],
+)
+def test_rare_types_become_unknown(write, options, expected):
+    path = write("train", "b a\nb a c\na d\n")
+    assert sorted(build_vocabulary(path, **options).tokens) == sorted(expected)
+    assert build_vocabulary(path, **options).tokens[0] == expected[0]
+
+
+def test_unknown_token_is_refused_with_token_file_and_line(write):
+    vocabulary = build_vocabulary(write("train", "a b\n"))
+    path = write("valid", "a\n\nb zebra a\n")
+    with pytest.raises(UserError, match=r"valid, line 3: the token 'zebra'"):
+        encode(path, vocabulary)
+
+
+def test_unknown_token_is_read_as_unk_of_the_training_text(write):
+    vocabulary = build_vocabulary(write("train", f"a {UNK}\n"))
+    assert encode(write("valid", "zebra\n"), vocabulary).tolist() == [
+        vocabulary.ids[UNK],
+        vocabulary.ids[EOS],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"fine\n\xff\n", "line 2, byte 1: not UTF-8"),
+        (b"fine\na <eos> b\n", "line 2: holds the token <eos>"),
+        (b"", "is empty"),
+    ],
+)
+def test_unusable_text_is_refused(tmp_path, content, message):
+    path = tmp_path / "train"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        build_vocabulary(path)
+
+
+def test_ids_are_on_disk_and_decode_to_the_text(write, tmp_path):
+    text = "the cat sat\n\non the mat\n"
+    texts = {split: write(split, text) for split in ("train", "valid", "test")}
+    corpus = prepare_corpus(texts, tmp_path / "data")
+
+    assert isinstance(corpus.ids["valid"], np.memmap)
+    assert corpus.ids["valid"].dtype == np.int32
+    words = " ".join(corpus.vocabulary.tokens[index] for index in corpus.ids["valid"])
+    assert words == "the cat sat <eos> <eos> on the mat <eos>"
+    assert corpus.token_counts == {"train": 9, "valid": 9, "test": 9}
+    assert open_corpus(tmp_path / "data").vocabulary == corpus.vocabulary
+
+
+def test_nothing_is_written_when_a_later_text_is_refused(write, tmp_path):
+    texts = {"train": write("train", "a\n"), "valid": write("valid", "b\n")}
+    with pytest.raises(UserError, match="the token 'b'"):
+        prepare_corpus(texts, tmp_path / "data")
+    assert not list(tmp_path.glob("data/*"))
+
+
+def test_ids_are_made_anew_only_when_a_text_or_an_option_changes(write, tmp_path):
+    texts = {"train": write("train", "a b\na\n"), "valid": write("valid", "b\n")}
+    folder = tmp_path / "data"
+    prepare_corpus(texts, folder)
+    before = (folder / "train.npy").stat().st_mtime_ns
+    prepare_corpus(texts, folder)
+    assert (folder / "train.npy").stat().st_mtime_ns == before
+
+    assert UNK in prepare_corpus(texts, folder, min_count=2).vocabulary.ids
+    write("train", "a b c\n")
+    assert prepare_corpus(texts, folder).vocabulary == Vocabulary(["a", "b", "c", EOS])
+
+
+@pytest.mark.skipif(not PTB.is_dir(), reason="the Penn Treebank text is not here")
+def test_token_counts_of_the_penn_treebank(tmp_path):
+    texts = {}
+    for split in ("train", "valid", "test"):
+        texts[split] = tmp_path / f"{split}.txt"
+        texts[split].write_bytes(lzma.decompress((PTB / f"ptb.{split}.txt.xz").read_bytes()))
+    corpus = prepare_corpus(texts, tmp_path / "data")
+    assert corpus.token_counts == {"train": 929_589, "valid": 73_760, "test": 82_430}
+    assert len(corpus.vocabulary) == 10_000
