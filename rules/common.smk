@@ -17,6 +17,7 @@ from onmt_define.workflow.plan import (
     user_files,
 )
 from onmt_define.workflow.sources import raw_splits
+from onmt_define.workflow.training_config import resolve_training
 
 CONFIG_FILE = str((workflow.configfiles or ["the command line"])[-1])
 

@@ -6,18 +6,20 @@ if "download" in CORPUS:
 
     rule fetch_corpus:
         output:
-            expand(f"{RAW}/{{split}}.{{language}}", split=RAW_SPLITS, language=LANGUAGES),
+            expand(
+                f"{RAW}/{{split}}.{{language}}", split=RAW_SPLITS, language=LANGUAGES
+            ),
             f"{RAW}/provenance.json",
+        log:
+            f"{RESULTS}/logs/fetch_corpus.log",
+        benchmark:
+            f"{RESULTS}/benchmarks/fetch_corpus.tsv"
         params:
             program=script("fetch_corpus.py"),
             name=CORPUS["download"],
             folder=RAW,
             test_sets=RAW_SPLITS[2:],
             mirror=mirror_option,
-        log:
-            f"{RESULTS}/logs/fetch_corpus.log",
-        benchmark:
-            f"{RESULTS}/benchmarks/fetch_corpus.tsv"
         shell:
             "{params.program} --name {params.name:q} --output {params.folder:q} "
             "--test-sets {params.test_sets:q} {params.mirror} 2>&1 | tee {log:q} >&2"
@@ -26,15 +28,17 @@ elif "generate" in CORPUS:
 
     rule generate_corpus:
         output:
-            expand(f"{RAW}/{{split}}.{{language}}", split=RAW_SPLITS, language=LANGUAGES),
-        params:
-            program=script("generate_demo_corpus.py"),
-            folder=RAW,
-            size=CORPUS["generate"],
+            expand(
+                f"{RAW}/{{split}}.{{language}}", split=RAW_SPLITS, language=LANGUAGES
+            ),
         log:
             f"{RESULTS}/logs/generate_corpus.log",
         benchmark:
             f"{RESULTS}/benchmarks/generate_corpus.tsv"
+        params:
+            program=script("generate_demo_corpus.py"),
+            folder=RAW,
+            size=CORPUS["generate"],
         shell:
             "{params.program} --output {params.folder:q} --pairs {params.size[pairs]} "
             "--valid {params.size[valid]} --test {params.size[test]} "
@@ -46,15 +50,17 @@ else:
         input:
             user_files(CORPUS["files"]),
         output:
-            expand(f"{RAW}/{{split}}.{{language}}", split=RAW_SPLITS, language=LANGUAGES),
-        params:
-            program=script("import_corpus.py"),
-            folder=RAW,
-            files=json.dumps(CORPUS["files"], ensure_ascii=False),
+            expand(
+                f"{RAW}/{{split}}.{{language}}", split=RAW_SPLITS, language=LANGUAGES
+            ),
         log:
             f"{RESULTS}/logs/import_corpus.log",
         benchmark:
             f"{RESULTS}/benchmarks/import_corpus.tsv"
+        params:
+            program=script("import_corpus.py"),
+            folder=RAW,
+            files=json.dumps(CORPUS["files"], ensure_ascii=False),
         shell:
             "printf %s {params.files:q} | {params.program} --files /dev/stdin "
             "--source-language {SOURCE} --target-language {TARGET} "
@@ -65,17 +71,22 @@ rule fetch_language_modelling_corpus:
     output:
         expand("data/{{corpus}}/raw/{split}.txt", split=["train", "valid", "test"]),
         "data/{corpus}/raw/provenance.json",
+    log:
+        f"{RESULTS}/logs/fetch_{{corpus}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/fetch_{{corpus}}.tsv"
     wildcard_constraints:
-        corpus="|".join({run["corpus"].get("download", "-") for run in LANGUAGE_MODEL_RUNS.values()})
+        corpus="|".join(
+            {
+                run["corpus"].get("download", "-")
+                for run in LANGUAGE_MODEL_RUNS.values()
+            }
+        )
         or "-",
     params:
         program=script("fetch_corpus.py"),
         folder=lambda wildcards: f"data/{wildcards.corpus}/raw",
         mirror=mirror_option,
-    log:
-        f"{RESULTS}/logs/fetch_{{corpus}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/fetch_{{corpus}}.tsv"
     shell:
         "{params.program} --name {wildcards.corpus:q} --output {params.folder:q} "
         "{params.mirror} 2>&1 | tee {log:q} >&2"
@@ -87,17 +98,17 @@ rule clean_corpus:
     output:
         expand(f"{CLEAN}/{{{{split}}}}.{{language}}", language=LANGUAGES),
         f"{CLEAN}/{{split}}.counts.json",
+    log:
+        f"{RESULTS}/logs/clean_{{split}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/clean_{{split}}.tsv"
+    threads: 8
     params:
         program=script("clean_corpus.py"),
         raw=RAW,
         clean=CLEAN,
         cleaning=CONFIG["cleaning"],
         dashes="--aggressive-dashes" if CONFIG["cleaning"]["aggressive_dashes"] else "",
-    threads: 8
-    log:
-        f"{RESULTS}/logs/clean_{{split}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/clean_{{split}}.tsv"
     shell:
         "{params.program} --input {params.raw:q} --output {params.clean:q} "
         "--source-language {SOURCE} --target-language {TARGET} --splits {wildcards.split:q} "

@@ -7,7 +7,10 @@ def language_model_texts(wildcards):
     """Training, validation and test text of a run: a download, or a side of the parallel text."""
     corpus = LANGUAGE_MODEL_RUNS[wildcards.run]["corpus"]
     if "download" in corpus:
-        return [f"data/{corpus['download']}/raw/{split}.txt" for split in ("train", "valid", "test")]
+        return [
+            f"data/{corpus['download']}/raw/{split}.txt"
+            for split in ("train", "valid", "test")
+        ]
     splits = ("train", "valid", CONFIG["test_sets"][0])
     return [f"{CLEAN}/{split}.{corpus['language']}" for split in splits]
 
@@ -15,14 +18,20 @@ def language_model_texts(wildcards):
 rule language_model_config:
     output:
         f"{LM_RUN}/run.yaml",
+    log:
+        f"{RESULTS}/logs/language_model_config_{{run}}_seed{{seed}}.log",
     params:
-        settings=lambda wildcards: language_model_settings(
-            CONFIG, wildcards.run, int(wildcards.seed), language_model_texts(wildcards)
+        program=script("write_settings.py"),
+        settings=lambda wildcards: json.dumps(
+            language_model_settings(
+                CONFIG,
+                wildcards.run,
+                int(wildcards.seed),
+                language_model_texts(wildcards),
+            )
         ),
-    run:
-        from onmt_define.workflow.training_config import write_training_config
-
-        write_training_config(params.settings, output[0])
+    shell:
+        "printf %s {params.settings:q} | {params.program} --output {output:q} 2> {log:q}"
 
 
 rule train_language_model:
@@ -32,16 +41,16 @@ rule train_language_model:
     output:
         model=f"{LM_RUN}/model.pt",
         record=f"{LM_RUN}/record.json",
-    params:
-        program=script("train_language_model.py"),
-        folder=LM_RUN,
-        cpu="--allow-cpu" if CONFIG["allow_cpu"] else "",
-    resources:
-        gpu=gpus_of(LANGUAGE_MODEL_RUNS),
     log:
         f"{RESULTS}/logs/train_lm_{{run}}_seed{{seed}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/train_lm_{{run}}_seed{{seed}}.tsv"
+    resources:
+        gpu=gpus_of(LANGUAGE_MODEL_RUNS),
+    params:
+        program=script("train_language_model.py"),
+        folder=LM_RUN,
+        cpu="--allow-cpu" if CONFIG["allow_cpu"] else "",
     shell:
         "{params.program} --config {input.config:q} --output {params.folder:q} "
         "--gpus {resources.gpu} --threads {threads} {params.cpu} --log {log:q}"

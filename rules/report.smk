@@ -4,12 +4,13 @@
 rule resolved_config:
     output:
         f"{RESULTS}/config.yaml",
+    log:
+        f"{RESULTS}/logs/resolved_config.log",
     params:
-        config=CONFIG,
-    run:
-        from onmt_define.workflow.training_config import write_training_config
-
-        write_training_config(params.config, output[0])
+        program=script("write_settings.py"),
+        settings=json.dumps(CONFIG),
+    shell:
+        "printf %s {params.settings:q} | {params.program} --output {output:q} 2> {log:q}"
 
 
 def expected_results():
@@ -18,7 +19,10 @@ def expected_results():
         f"{RESULTS}/mt/{run['name']}/seed{seed}/{result}"
         for run in TRANSLATION_RUNS.values()
         for seed in run["seeds"]
-        for result in ["record.json", *(f"{name}.score.json" for name in CONFIG["test_sets"])]
+        for result in [
+            "record.json",
+            *(f"{name}.score.json" for name in CONFIG["test_sets"]),
+        ]
     ]
     results += [
         f"{RESULTS}/lm/{run['name']}/seed{seed}/record.json"
@@ -36,14 +40,14 @@ rule report:
         counts=expand(f"{CLEAN}/{{split}}.counts.json", split=["train", "valid"]),
     output:
         f"{RESULTS}/report/index.html",
-    params:
-        program=script("make_report.py"),
-        results=RESULTS,
-        folder=f"{RESULTS}/report",
     log:
         f"{RESULTS}/logs/report.log",
     benchmark:
         f"{RESULTS}/benchmarks/report.tsv"
+    params:
+        program=script("make_report.py"),
+        results=RESULTS,
+        folder=f"{RESULTS}/report",
     shell:
         "{params.program} --config {input.config:q} --results {params.results:q} "
         "--output {params.folder:q} --provenance {input.provenance:q} {input.counts:q} "

@@ -7,12 +7,12 @@ rule score:
         reference=f"{RAW}/{{test_set}}.{TARGET}",
     output:
         f"{RUN}/{{test_set}}.score.json",
-    params:
-        program=script("score.py"),
     log:
         f"{RESULTS}/logs/score_{{run}}_seed{{seed}}_{{test_set}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/score_{{run}}_seed{{seed}}_{{test_set}}.tsv"
+    params:
+        program=script("score.py"),
     shell:
         "{params.program} --hypothesis {input.hypothesis:q} --reference {input.reference:q} "
         "--test-set {wildcards.test_set:q} --output {output:q} 2>&1 | tee {log:q} >&2"

@@ -18,20 +18,22 @@ def training_inputs(wildcards):
 rule training_config:
     output:
         f"{RUN}/train.yaml",
+    log:
+        f"{RESULTS}/logs/training_config_{{run}}_seed{{seed}}.log",
     params:
-        options=lambda wildcards: training_options(CONFIG, wildcards.run),
-    run:
-        from onmt_define.workflow.training_config import resolve_training, write_training_config
-
-        resolved = resolve_training(
-            params.options,
-            bpe_dir=BPE,
-            output_dir=Path(output[0]).parent,
-            source_language=SOURCE,
-            target_language=TARGET,
-            seed=int(wildcards.seed),
-        )
-        write_training_config(resolved, output[0])
+        program=script("write_settings.py"),
+        settings=lambda wildcards, output: json.dumps(
+            resolve_training(
+                training_options(CONFIG, wildcards.run),
+                bpe_dir=BPE,
+                output_dir=Path(output[0]).parent,
+                source_language=SOURCE,
+                target_language=TARGET,
+                seed=int(wildcards.seed),
+            )
+        ),
+    shell:
+        "printf %s {params.settings:q} | {params.program} --output {output:q} 2> {log:q}"
 
 
 # The checkpoints aren't declared: Snakemake would delete them when a training fails.
@@ -42,17 +44,17 @@ rule train_translation:
     output:
         model=f"{RUN}/model.pt",
         record=f"{RUN}/record.json",
+    log:
+        f"{RESULTS}/logs/train_{{run}}_seed{{seed}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/train_{{run}}_seed{{seed}}.tsv"
+    resources:
+        gpu=gpus_of(TRANSLATION_RUNS),
     params:
         program=script("train_translation.py"),
         folder=RUN,
         corpus=CORPUS["name"],
         cpu="--allow-cpu" if CONFIG["allow_cpu"] else "",
-    resources:
-        gpu=gpus_of(TRANSLATION_RUNS),
-    log:
-        f"{RESULTS}/logs/train_{{run}}_seed{{seed}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/train_{{run}}_seed{{seed}}.tsv"
     shell:
         "{params.program} --config {input.config:q} --output {params.folder:q} "
         "--corpus {params.corpus:q} --gpus {resources.gpu} --threads {threads} {params.cpu} "
@@ -62,12 +64,13 @@ rule train_translation:
 rule decoding_config:
     output:
         f"{RESULTS}/mt/decoding.yaml",
+    log:
+        f"{RESULTS}/logs/decoding_config.log",
     params:
-        options=CONFIG["translation"]["decoding"],
-    run:
-        from onmt_define.workflow.training_config import write_training_config
-
-        write_training_config(params.options, output[0])
+        program=script("write_settings.py"),
+        settings=json.dumps(CONFIG["translation"]["decoding"]),
+    shell:
+        "printf %s {params.settings:q} | {params.program} --output {output:q} 2> {log:q}"
 
 
 rule translate:
@@ -77,14 +80,14 @@ rule translate:
         decoding=f"{RESULTS}/mt/decoding.yaml",
     output:
         f"{RUN}/{{test_set}}.hyp",
-    params:
-        program=script("translate.py"),
-    resources:
-        gpu=1,
     log:
         f"{RESULTS}/logs/translate_{{run}}_seed{{seed}}_{{test_set}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/translate_{{run}}_seed{{seed}}_{{test_set}}.tsv"
+    resources:
+        gpu=1,
+    params:
+        program=script("translate.py"),
     shell:
         "{params.program} --model {input.model:q} --source {input.source:q} "
         "--language {TARGET} --decoding {input.decoding:q} --output {output:q} "

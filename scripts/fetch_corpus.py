@@ -20,10 +20,10 @@ def main() -> None:
     parser.add_argument("--name", required=True, help="the corpus, e.g. multi30k, wmt14, ptb")
     parser.add_argument("--output", required=True, help="folder for the raw text")
     parser.add_argument(
-        "--languages", narguments=2, metavar=("SOURCE", "TARGET"), help="checked against the corpus"
+        "--languages", nargs=2, metavar=("SOURCE", "TARGET"), help="checked against the corpus"
     )
     parser.add_argument(
-        "--test-sets", narguments="+", metavar="NAME", help="which test sets (default: all its own)"
+        "--test-sets", nargs="+", metavar="NAME", help="which test sets (default: all its own)"
     )
     parser.add_argument("--mirror", help="folder or URL to take every file from, and nowhere else")
     arguments = parser.parse_args()

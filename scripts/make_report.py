@@ -9,7 +9,7 @@ Inputs:
                   test sets
     --results     the folder with mt/{run}/seed{seed}/ and lm/{run}/seed{seed}/; what is missing
                   there is listed in the report and fails nothing
-    --provenance  JSON files that say where the corpora come from (optional)
+    --provenance  JSON files about the corpora: where they come from, counts (optional)
 
 Outputs:
     OUTPUT/index.html, OUTPUT/tables/*.csv, OUTPUT/figures/*.svg and *.png;

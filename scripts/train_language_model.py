@@ -1,8 +1,8 @@
 """Train the language model of one run, or go on with a training that was stopped.
 
 Example:
-    python scripts/train_language_model.py --config run.yaml \\
-        --output results/demo/lm/lstm-define/seed1 --gpus 0 --threads 1 --log training.log
+    python scripts/train_language_model.py --config results/demo/lm/lstm-define/seed1/run.yaml \\
+        --output results/demo/lm/lstm-define/seed1 --gpus 0 --threads 1 --log train.log
 
 Inputs:
     --config    one resolved run; its keys are described in onmt_define/lm/run.schema.yaml
@@ -17,19 +17,32 @@ Outputs, all in --output:
 """
 
 import argparse
+import os
+from contextlib import nullcontext
 
 from onmt_define.errors import exit_on_user_error
-from onmt_define.lm.commands import add_train_arguments
+from onmt_define.lm.commands import add_train_arguments, read_run
+from onmt_define.workflow.gpus import lease, require_gpus, visible_gpus
 
 
 def main() -> None:
+    """Parse the command line, wait for a GPU if one is asked for, and train."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_train_arguments(parser)
+    parser.add_argument("--allow-cpu", action="store_true", help="use the CPU if there is no GPU")
     arguments = parser.parse_args()
     with exit_on_user_error():
-        arguments.function(arguments)
+        run = read_run(arguments.config)["run"]
+        if arguments.gpus:
+            visible = len(visible_gpus())
+            require_gpus(arguments.gpus, visible, arguments.allow_cpu, f"training {run}")
+            arguments.gpus = min(arguments.gpus, visible)
+        with lease(arguments.gpus, run) if arguments.gpus else nullcontext() as gpus:
+            if gpus:
+                os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+            arguments.function(arguments)
 
 
 if __name__ == "__main__":

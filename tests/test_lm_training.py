@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from filelock import FileLock
 
 from onmt_define.errors import UserError
 from onmt_define.lm import training
@@ -269,14 +270,16 @@ def start_script(run, tmp_path, *arguments):
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(run))
     command = [sys.executable, SCRIPT, "--config", tmp_path / "run.yaml"]
     command += ["--output", tmp_path / "output", "--log", tmp_path / "log" / "run.log", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[1])}
+    search_path = f"{SCRIPT.parents[1]}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    environment = {**os.environ, "PYTHONPATH": search_path}
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     )
 
 
+@pytest.mark.slow
 def test_script_goes_on_after_a_kill_and_prints_only_its_own_lines(run, tmp_path, capsys):
-    run |= {"epochs": 100, "save_every": 2}
+    run |= {"epochs": 20, "save_every": 10}
     with start_script(run, tmp_path) as process:
         while process.poll() is None and not checkpoints(tmp_path / "output" / "checkpoints"):
             time.sleep(0.01)
@@ -295,8 +298,8 @@ def test_script_goes_on_after_a_kill_and_prints_only_its_own_lines(run, tmp_path
     assert "lightning" in (tmp_path / "log" / "run.log").read_text()
     record = json.loads((tmp_path / "output" / "record.json").read_text())
     batches = BpttBatches(np.load(tmp_path / "output" / "data" / "train.npy"), 4, 10)
-    assert record["steps"] == 100 * len(batches)
-    assert [entry["epoch"] for entry in record["validation"]] == list(range(1, 101))
+    assert record["steps"] == 20 * len(batches)
+    assert [entry["epoch"] for entry in record["validation"]] == list(range(1, 21))
 
 
 def test_command_line_trains_and_evaluates(run, tmp_path, capsys):
@@ -322,56 +325,37 @@ def test_command_line_trains_and_evaluates(run, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "parts"),
     [
-        (
-            {"hiden_size": 128},
-            "unknown key hiden_size (found 128), the nearest known key is hidden_size",
-        ),
-        (
-            {"embedding": {**DEFINE, "dept": 7}},
-            "unknown key embedding.dept (found 7), the nearest known key is depth",
-        ),
-        ({"epochs": "two"}, "epochs is 'two', expected a whole number, at least 1"),
-        ({"epochs": 2.0}, "epochs is 2.0, expected a whole number, at least 1"),
-        ({"seed": True}, "seed is True, expected a whole number, at least 0"),
-        ({"dropout": 1}, "dropout is 1, expected a number, at least 0 and less than 1"),
-        ({"learning_rate": math.nan}, "learning_rate is nan, expected a number, more than 0"),
-        ({"learning_rate": "1e-3"}, "(write it as 0.001: YAML reads 1e-3 as text)"),
-        ({"optimizer": "adamw"}, "optimizer is 'adamw', expected one of sgd, adam"),
-        ({"embedding": {"type": "define", "dim": 8}}, "embedding.map_dim is missing, expected it"),
+        ({"hiden_size": 128}, ["unknown key 'hiden_size'", "'hidden_size'"]),
+        ({"embedding": {**DEFINE, "dept": 7}}, ["unknown key 'embedding.dept'", "'depth'"]),
+        ({"epochs": "two"}, ["epochs is 'two', expected integer"]),
+        ({"epochs": 0}, ["epochs", "0 is less than the minimum of 1"]),
+        ({"seed": True}, ["seed is True, expected integer"]),
+        ({"dropout": 1}, ["dropout", "1 is greater than or equal to the maximum of 1"]),
+        ({"learning_rate": "1e-3"}, ["learning_rate is '1e-3', expected number", "1.0e-3"]),
+        ({"optimizer": "adams"}, ["optimizer is 'adams', expected one of", "'adam'"]),
+        ({"embedding": {"type": "define", "dim": 8}}, ["embedding lacks the key 'map_dim'"]),
         (
             {"embedding": {"type": "standard", "dim": 8, "depth": 3}},
-            "embedding.depth is 3, expected this key only with type: define",
+            ["embedding.depth is 3", "only embeddings of type define have it"],
         ),
     ],
 )
-def test_a_bad_run_file_is_refused_in_one_sentence(run, tmp_path, changes, message):
+def test_a_bad_run_file_is_refused_in_one_sentence(run, tmp_path, changes, parts):
     path = tmp_path / "run.yaml"
     path.write_text(yaml.safe_dump({**run, **changes}))
     with pytest.raises(UserError) as error:
         read_run(path)
-    assert str(error.value).startswith(f"{path}: ")
-    assert message in str(error.value)
+    for part in [str(path), *parts]:
+        assert part in str(error.value)
 
 
 def test_a_missing_key_is_named(run, tmp_path):
     del run["bptt"]
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(run))
-    with pytest.raises(UserError, match="bptt is missing"):
+    with pytest.raises(UserError, match="'bptt'"):
         read_run(tmp_path / "run.yaml")
-
-
-def test_what_is_no_mapping_or_no_yaml_is_refused(tmp_path):
-    path = tmp_path / "run.yaml"
-    path.write_text("- a list\n")
-    with pytest.raises(UserError, match=r"the file is .*, expected a mapping"):
-        read_run(path)
-    path.write_text("run: x\nseed: [1\n")
-    with pytest.raises(UserError, match=r"run\.yaml, line 3: .*, expected YAML"):
-        read_run(path)
-    with pytest.raises(UserError, match=r"missing\.yaml: No such file"):
-        read_run(tmp_path / "missing.yaml")
 
 
 def test_defaults_are_filled_in(run, tmp_path):
@@ -391,13 +375,22 @@ def test_defaults_are_filled_in(run, tmp_path):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is visible")
 def test_a_gpu_that_is_not_there_is_refused_before_any_work(run, tmp_path):
     require_gpus(0)
+    with pytest.raises(UserError, match="no CUDA device is visible, expected one"):
+        require_gpus(1)
     with start_script(run, tmp_path, "--gpus", "1") as process:
         _, messages = process.communicate()
     assert process.returncode == 2
-    assert messages == (
-        "error: --gpus 1: no CUDA device is visible, expected one; use --gpus 0 for the CPU\n"
-    )
+    assert messages.startswith("error: training tiny asks for 1 GPU, but none is visible")
+    assert messages.count("\n") == 1
     assert not (tmp_path / "output").exists()
+
+
+def test_two_trainings_in_one_folder_are_refused(run, tmp_path):
+    with (
+        FileLock(tmp_path / ".training.lock"),
+        pytest.raises(UserError, match="another process is training"),
+    ):
+        train(run, tmp_path)
 
 
 @pytest.mark.gpu
@@ -408,7 +401,7 @@ def test_training_on_a_gpu_goes_on_after_a_stop(run, tmp_path):
     train(run, tmp_path / "whole", gpus=1)
     _, expected = result(tmp_path / "whole")
     _, record = result(tmp_path / "output")
-    assert record["device"] == torch.cuda.get_device_name()
+    assert record["device"] == f"1 x {torch.cuda.get_device_name()}"
     assert record["steps"] == expected["steps"]
     assert record["perplexity"]["test"] == pytest.approx(expected["perplexity"]["test"], rel=1e-4)
     model, *_ = load_model(tmp_path / "output" / "model.pt")

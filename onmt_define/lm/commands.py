@@ -1,25 +1,16 @@
 """`onmt_define lm`: the command line of the language models and the file that describes a run."""
 
 import argparse
-import difflib
 import logging
-import math
 from pathlib import Path
 from typing import Any
 
 import yaml
-from jsonschema import Draft202012Validator, ValidationError, validators
 
 from onmt_define.errors import UserError
+from onmt_define.schema import load_yaml, validate
 
 SCHEMA = Path(__file__).with_name("run.schema.yaml")
-TYPE_NAMES = {
-    "integer": "a whole number",
-    "number": "a number",
-    "string": "text",
-    "object": "a mapping of keys",
-    "null": "nothing",
-}
 
 
 def add_commands(subparsers: Any) -> None:
@@ -106,88 +97,19 @@ def send_messages_to(log: str | Path) -> None:
 
 
 def read_run(path: str | Path) -> dict[str, Any]:
-    """Read a run file, check it against `run.schema.yaml`, and fill in the defaults.
+    """Read a run file; see `check_run`."""
+    return check_run(load_yaml(path), str(path))
+
+
+def check_run(settings: Any, where: str) -> dict[str, Any]:
+    """Check a run's settings against `run.schema.yaml` and fill in the defaults.
 
     Raises:
-        UserError: naming the key, what was found and what is expected.
+        UserError: naming `where`, the key, what was found and what is expected.
     """
-    try:
-        settings = yaml.safe_load(Path(path).read_text("utf-8"))
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}, expected a run file") from None
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 1}" if mark else ""
-        reason = getattr(error, "problem", None) or "not UTF-8"
-        raise UserError(f"{path}{place}: {reason}, expected YAML") from None
     schema = yaml.safe_load(SCHEMA.read_text("utf-8"))
-    errors = list(StrictValidator(schema).iter_errors(settings))
-    if errors:
-        raise UserError(f"{path}: {describe(min(errors, key=_precedence))}")
+    validate(settings, schema, where)
     defaults = {
         key: part["default"] for key, part in schema["properties"].items() if "default" in part
     }
     return {**defaults, **settings}
-
-
-StrictValidator = validators.extend(
-    Draft202012Validator,
-    type_checker=Draft202012Validator.TYPE_CHECKER.redefine_many(
-        {
-            "integer": lambda _, value: type(value) is int,
-            "number": lambda _, value: type(value) in (int, float) and math.isfinite(value),
-        }
-    ),
-)
-"""JSON Schema where 2.0 is no whole number, and neither infinity nor NaN is a number."""
-
-
-def describe(error: ValidationError) -> str:
-    """Say in a sentence which key is wrong, what was found and what is expected."""
-    key = ".".join(map(str, error.absolute_path))
-    prefix = f"{key}." if key else ""
-    if error.validator == "additionalProperties":
-        known = list(error.schema["properties"])
-        unknown = next(name for name in error.instance if name not in known)
-        near = difflib.get_close_matches(str(unknown), known, n=1, cutoff=0.0)[0]
-        found = error.instance[unknown]
-        return f"unknown key {prefix}{unknown} (found {found!r}), the nearest known key is {near}"
-    if error.validator == "required":
-        missing = next(name for name in error.validator_value if name not in error.instance)
-        return f"{prefix}{missing} is missing, expected it beside {', '.join(error.instance)}"
-    if error.schema is False:
-        return f"{key} is {error.instance!r}, expected this key only with type: define"
-    return f"{key or 'the file'} is {error.instance!r}, expected {_expected(error)}"
-
-
-def _expected(error: ValidationError) -> str:
-    schema, found = error.schema, error.instance
-    if "enum" in schema:
-        return f"one of {', '.join(schema['enum'])}"
-    types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    limits = {
-        "minimum": "at least",
-        "maximum": "at most",
-        "exclusiveMinimum": "more than",
-        "exclusiveMaximum": "less than",
-    }
-    parts = [f"{words} {schema[name]}" for name, words in limits.items() if name in schema]
-    expected = " or ".join(TYPE_NAMES[name] for name in types)
-    if parts:
-        expected += f", {' and '.join(parts)}"
-    if isinstance(found, str) and "number" in types and _is_number(found):
-        expected += f" (write it as {float(found)!r}: YAML reads {found} as text)"
-    return expected
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
-
-
-def _precedence(error: ValidationError) -> int:
-    """A misspelt key before the missing one that it was meant to be."""
-    order = ["additionalProperties", "required"]
-    return order.index(error.validator) if error.validator in order else len(order)

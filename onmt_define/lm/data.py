@@ -82,7 +82,7 @@ def build_vocabulary(
     """Collect the token types of a training text by frequency, ties by first occurrence.
 
     Types seen less than `min_count` times, and the rarest beyond `vocabulary_size` types
-    (`<eos>` and `<unk>` included), are read as `<unk>`.
+    (`<eos>` and `<unk>` included), are read as `<unk>`. With either limit `<unk>` is always there.
 
     Raises:
         UserError: see `read_lines`; an empty text.
@@ -92,21 +92,23 @@ def build_vocabulary(
         counts.update(tokens)
     if not counts:
         raise UserError(f"{path}: is empty, expected at least one line")
-
-    def is_kept(token: str) -> bool:
-        return token in (EOS, UNK) or counts[token] >= min_count
-
-    kept = [token for token, _ in counts.most_common() if is_kept(token)]
-    if vocabulary_size is not None and len(kept) > vocabulary_size:
-        ordinary = [token for token in kept if token not in (EOS, UNK)]
-        kept = [EOS, UNK, *ordinary[: max(vocabulary_size - 2, 0)]]
-    dropped = counts.keys() - set(kept)
-    if dropped:
-        unknown = sum(counts[token] for token in dropped)
-        for token in dropped:
-            del counts[token]
-        counts[UNK] += unknown
+    if min_count > 1 or vocabulary_size is not None:
+        counts = _limit(counts, min_count, vocabulary_size)
     return Vocabulary([token for token, _ in counts.most_common()])
+
+
+def _limit(counts: Counter[str], min_count: int, vocabulary_size: int | None) -> Counter[str]:
+    ordinary = [
+        token
+        for token, count in counts.most_common()
+        if count >= min_count and token not in (EOS, UNK)
+    ]
+    if vocabulary_size is not None:
+        ordinary = ordinary[: vocabulary_size - 2]
+    known = {EOS, *ordinary}
+    kept = Counter({token: count for token, count in counts.items() if token in known})
+    kept[UNK] = counts.total() - kept.total()
+    return kept
 
 
 def encode(path: str | Path, vocabulary: Vocabulary) -> np.ndarray:

@@ -14,18 +14,19 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as lightning
 import numpy as np
 import torch
+from filelock import FileLock, Timeout
 from lightning.pytorch.callbacks import Callback, Checkpoint
 from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.plugins.environments import LightningEnvironment
 from torch import Tensor
 
+from onmt_define import __version__
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
 from onmt_define.lm.data import EOS, SPLITS, Corpus, prepare_corpus
@@ -384,12 +385,24 @@ def train(settings: dict[str, Any], output: str | Path, gpus: int = 0, threads: 
         threads: threads of torch on the CPU.
 
     Raises:
-        UserError: texts, sizes or checkpoints that don't fit; a loss that is no number.
+        UserError: texts, sizes or checkpoints that don't fit; a loss that is no number; another
+            training in the same folder.
     """
     output = Path(output)
+    output.mkdir(parents=True, exist_ok=True)
     send_lightning_to_log()
     torch.set_num_threads(threads)
     torch.manual_seed(settings["seed"])
+    try:
+        with FileLock(output / ".training.lock", timeout=0):
+            _train(settings, output, gpus, describe_device(gpus, threads))
+    except Timeout:
+        raise UserError(
+            f"another process is training in {output}; wait for it to end or stop it"
+        ) from None
+
+
+def _train(settings: dict[str, Any], output: Path, gpus: int, device: str) -> None:
     corpus = prepare_corpus(
         {split: settings[split] for split in SPLITS},
         output / "data",
@@ -401,12 +414,7 @@ def train(settings: dict[str, Any], output: str | Path, gpus: int = 0, threads: 
     module = LanguageModelTraining(model, settings, corpus)
     progress = Progress(settings["run"], settings["epochs"] * len(batches))
 
-    found = newest_valid_checkpoint(output / "checkpoints")
-    first_step = 0
-    if found:
-        check_same_run(found[0], found[1]["language_model"], settings, corpus)
-        first_step = found[1]["global_step"]
-        report(f"{settings['run']}  going on from step {first_step:,} ({found[0]})")
+    path, first_step = _checkpoint_to_go_on_from(output / "checkpoints", settings, corpus)
     trainer = lightning.Trainer(
         accelerator="gpu" if gpus else "cpu",
         devices=1,
@@ -421,37 +429,48 @@ def train(settings: dict[str, Any], output: str | Path, gpus: int = 0, threads: 
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    trainer.fit(module, batches, ckpt_path=found and found[0], weights_only=True)
+    trainer.fit(module, batches, ckpt_path=path, weights_only=True)
 
+    model.to("cuda" if gpus else "cpu")  # Lightning leaves it on the CPU.
     perplexities = {split: split_perplexity(model, corpus, split) for split in ("valid", "test")}
     report(
         f"{settings['run']}  valid perplexity {perplexities['valid']:.2f}  "
         f"test perplexity {perplexities['test']:.2f}"
     )
+    record = {
+        "kind": "language model",
+        "run": settings["run"],
+        "seed": settings["seed"],
+        "corpus": settings["corpus"],
+        "model": settings["model"],
+        "embedding": describe_input_layer(model.input_layer),
+        "parameters": count_parameters(model),
+        "vocabulary": len(corpus.vocabulary),
+        "steps": trainer.global_step,
+        "epochs": settings["epochs"],
+        "seconds": round(progress.seconds, 1),
+        "device": device,
+        "tokens_per_second": round(median_speed(progress.curve), 1),
+        "learning_curve": progress.curve,
+        "validation": module.validation,
+        "perplexity": perplexities,
+        "tokens": corpus.token_counts,
+        "versions": versions(),
+    }
     save_model(output / "model.pt", model, settings, corpus.vocabulary)
-    write_record(
-        output / "record.json",
-        {
-            "kind": "language model",
-            "run": settings["run"],
-            "seed": settings["seed"],
-            "corpus": settings["corpus"],
-            "model": settings["model"],
-            "embedding": describe_input_layer(model.input_layer),
-            "parameters": count_parameters(model),
-            "vocabulary": len(corpus.vocabulary),
-            "steps": trainer.global_step,
-            "epochs": settings["epochs"],
-            "seconds": round(progress.seconds, 1),
-            "device": describe_device(gpus, threads),
-            "tokens_per_second": round(median_speed(progress.curve), 1),
-            "learning_curve": progress.curve,
-            "validation": module.validation,
-            "perplexity": perplexities,
-            "tokens": corpus.token_counts,
-            "versions": versions(),
-        },
-    )
+    write_record(output / "record.json", record)
+
+
+def _checkpoint_to_go_on_from(
+    folder: Path, settings: dict[str, Any], corpus: Corpus
+) -> tuple[Path | None, int]:
+    found = newest_valid_checkpoint(folder)
+    if found is None:
+        return None, 0
+    path, content = found
+    check_same_run(path, content["language_model"], settings, corpus)
+    report(f"{settings['run']}  going on from step {content['global_step']:,} ({path})")
+    return path, content["global_step"]
 
 
 def median_speed(curve: list[dict[str, float]]) -> float:
@@ -462,19 +481,15 @@ def median_speed(curve: list[dict[str, float]]) -> float:
 def describe_device(gpus: int, threads: int) -> str:
     """Name of what trained."""
     if gpus:
-        return torch.cuda.get_device_name()
+        return f"{gpus} x {torch.cuda.get_device_name()}"
     return f"CPU, {threads} thread{'s' if threads > 1 else ''}"
 
 
 def versions() -> dict[str, str]:
     """Versions of what decides a result."""
-    try:
-        own = version("onmt_define")
-    except PackageNotFoundError:  # run from a source tree that is not installed
-        own = "not installed"
     return {
         "python": platform.python_version(),
         "torch": torch.__version__,
         "lightning": lightning.__version__,
-        "onmt_define": own,
+        "onmt_define": __version__,
     }

@@ -1,21 +1,22 @@
 """The report's figures, drawn with matplotlib and written as SVG and PNG.
 
 Okabe and Ito's colours stay apart for colour-blind eyes; line styles, markers and hatches keep
-them apart in greyscale. The same run looks the same in every figure. Files are the same, byte for
-byte, whenever the results are.
+them apart in greyscale. A run has the same line in every learning curve. Files are the same, byte
+for byte, whenever the results are.
 """
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import matplotlib
+from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator, NullLocator
 
 from onmt_define.files import complete_or_absent
 from onmt_define.report.records import (
@@ -34,9 +35,10 @@ POINTS_A_LINE = 400  # enough for 403 pixels; the CSV files hold every point
 _COLORS = ("#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#56B4E9", "#CC79A7")
 _LINES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 2, 1, 2)), (0, (3, 1, 1, 1, 1, 1)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
-_HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx")
+_HATCHES = ("", "////", "|||", "\\\\\\\\", "xxxx")
 _STEPS = (1, 2, 5, 10)  # of the numbers at an axis
-_STYLE = {
+_STYLE: dict[str, Any] = {
+    "figure.dpi": PNG_DPI,  # fine enough that rounded text sizes leave no gaps
     "font.size": 9,
     "text.parse_math": False,  # a run's name may hold a dollar sign
     "axes.spines.top": False,
@@ -87,22 +89,13 @@ def pictures(results: Results) -> list[Picture]:
 def write_picture(picture: Picture, folder: str | Path) -> Path:
     """Draw `picture` into folder/{name}.svg and .png; return the path of the SVG."""
     folder = Path(folder)
-    with _style():
+    with style.context(["default", _STYLE]):  # whatever the user's own matplotlibrc says
         figure = picture.draw()
-        figure.draw_without_rendering()  # lays the figure out, once for both files
-        figure.set_layout_engine("none")
-        for kind, metadata in (("svg", {"Date": None}), ("png", {})):
+        for kind, metadata in (("png", {}), ("svg", {"Date": None})):
             with complete_or_absent(folder / f"{picture.name}.{kind}") as part:
-                figure.savefig(part, format=kind, dpi=PNG_DPI, metadata=metadata)
+                figure.savefig(part, format=kind, metadata=metadata)
+            figure.set_layout_engine("none")  # the first drawing laid the figure out
     return folder / f"{picture.name}.svg"
-
-
-@contextmanager
-def _style() -> Iterator[None]:
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # a user's own matplotlibrc must not change the report
-        matplotlib.rcParams.update(_STYLE)
-        yield
 
 
 def _curve_picture(
@@ -146,7 +139,7 @@ def _draw_curves(runs: Sequence[Run], curve: str, metric: str, label: str) -> Fi
     names = [_short(name) for name in groups]
     columns = 1 if max(map(len, names)) > 18 else 2
     rows = math.ceil(len(names) / columns)
-    figure = Figure(figsize=(WIDTH, 2.9 + 0.2 * rows), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 2.5 + 0.19 * rows), layout="constrained")
     axes = figure.add_subplot()
     values: list[float] = []
     handles = []
@@ -205,6 +198,7 @@ def _positive(point: dict, metric: str) -> bool:
 def _label_log_axis(axes: Axes, values: Sequence[float]) -> None:
     """Plain numbers at 1, 2, 5 times powers of ten, or evenly where the range is narrow."""
     ratio = max(values) / min(values)
+    locator: Locator
     if ratio < 8:
         locator = MaxNLocator(5, steps=_STEPS)
     else:
@@ -220,54 +214,68 @@ def _plain(value: float, _position: int = 0) -> str:
 
 def _parts(seeds: Sequence[Run]) -> dict[str, int]:
     """The parameter counts of the first seed that has them all; no seed changes them."""
-    counts = (run.parameters for run in seeds)
-    return next((one for one in counts if None not in one.values()), {})
+    for run in seeds:
+        known = {part: count for part, count in run.parameters.items() if count is not None}
+        if len(known) == len(run.parameters):
+            return known
+    return {}
 
 
 def _draw_parameters(runs: Sequence[Run], parts: Sequence[str]) -> Figure:
     groups = by_name(runs)
-    counts = {name: _parts(seeds) for name, seeds in groups.items()}
-    largest = max(one["total"] for one in counts.values() if one)
-    unit, word = next(
-        ((unit, word) for unit, word in ((1e6, "millions"), (1e3, "thousands")) if largest >= unit),
-        (1, ""),
-    )
+    counts = {row: _parts(seeds) for row, seeds in enumerate(groups.values())}
+    known = {row: one for row, one in counts.items() if one}
+    largest = max(one["total"] for one in known.values())
+    unit, word = _unit(largest)
     figure = Figure(figsize=(WIDTH, 1.5 + 0.28 * len(groups)), layout="constrained")
     axes = figure.add_subplot()
-    bars = []
-    starts = [0.0] * len(groups)
-    for index, part in enumerate(parts):
-        widths = [one.get(part, 0) / unit for one in counts.values()]
-        bars.append(
-            axes.barh(
-                range(len(groups)),
-                widths,
-                left=starts,
-                height=0.62,
-                color=_COLORS[1:][index],
-                hatch=_HATCHES[index],
-                edgecolor="white" if not _HATCHES[index] else "#222222",
-                linewidth=0,
-            )
-        )
-        starts = [start + width for start, width in zip(starts, widths, strict=True)]
-    for position, (start, one) in enumerate(zip(starts, counts.values(), strict=True)):
-        axes.annotate(
-            f"{start:,.3g}" if one else MISSING,
-            (start, position),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            color="#000000" if one else "#666666",
-        )
-    _name_rows(axes, groups)
-    axes.set_xlim(0, largest / unit * 1.14)
+    bars = [_plot_part(axes, known, parts, index, unit) for index in range(len(parts))]
+    digits = 2 if largest / unit < 10 else 1 if largest / unit < 100 else 0
+    for row, one in counts.items():
+        total = one["total"] / unit if one else 0
+        _annotate(axes, row, total, f"{total:,.{digits}f}" if one else MISSING)
+    _name_rows(axes, list(groups))
+    axes.set_xlim(0, largest / unit * 1.16)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=_STEPS))
     axes.xaxis.set_major_formatter(FuncFormatter(_plain))
-    axes.set_xlabel(f"Parameters ({word})" if word else "Parameters")
+    axes.set_xlabel(f"Parameters{word}")
     axes.grid(axis="x")
-    figure.legend(bars, parts, loc="outside lower left", ncols=3, handlelength=1.6)
+    figure.legend(bars, list(parts), loc="outside lower left", ncols=3, handlelength=1.6)
     return figure
+
+
+def _unit(largest: float) -> tuple[float, str]:
+    if largest >= 1e6:
+        return 1e6, " (millions)"
+    return (1e3, " (thousands)") if largest >= 1e3 else (1, "")
+
+
+def _plot_part(
+    axes: Axes, counts: dict[int, dict[str, int]], parts: Sequence[str], index: int, unit: float
+) -> Rectangle:
+    """One part's segment in each row, after those of the parts before it; returns one of them."""
+    bars = axes.barh(
+        list(counts),
+        [one[parts[index]] / unit for one in counts.values()],
+        left=[sum(one[part] for part in parts[:index]) / unit for one in counts.values()],
+        height=0.62,
+        color=_COLORS[1 + index],
+        hatch=_HATCHES[index],
+        edgecolor="#222222",
+        linewidth=0.5,
+    )
+    return bars.patches[0]
+
+
+def _annotate(axes: Axes, row: float, x: float, text: str) -> None:
+    axes.annotate(
+        text,
+        (x, row),
+        xytext=(4, 0),
+        textcoords="offset points",
+        va="center",
+        color="#666666" if text == MISSING else "#000000",
+    )
 
 
 def _name_rows(axes: Axes, names: Sequence[str]) -> None:
@@ -280,16 +288,16 @@ def _name_rows(axes: Axes, names: Sequence[str]) -> None:
 def _draw_bleu(results: Results) -> Figure:
     groups = by_name(results.translation)
     test_sets = results.test_sets
-    step = 0.2 if len(test_sets) > 1 else 0
-    height = max(0.3, 0.16 * len(test_sets) + 0.1) * len(groups)
+    height = max(0.28, 0.16 * len(test_sets) + 0.1) * len(groups)
     legend_rows = math.ceil(len(test_sets) / 2) if len(test_sets) > 1 else 0
     figure = Figure(figsize=(WIDTH, 0.9 + 0.22 * legend_rows + height), layout="constrained")
     axes = figure.add_subplot()
     for index, test_set in enumerate(test_sets):
-        shift = (index - (len(test_sets) - 1) / 2) * min(step, 0.7 / len(test_sets))
+        shift = (index - (len(test_sets) - 1) / 2) * 0.6 / len(test_sets)
         for position, seeds in enumerate(groups.values()):
             _plot_score(axes, seeds, test_set, index, position + shift)
-    _name_rows(axes, groups)
+    _name_rows(axes, list(groups))
+    axes.margins(x=0.07)
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=_STEPS))
     axes.set_xlabel("BLEU" if legend_rows else f"BLEU on {_short(test_sets[0])}")
     axes.grid(axis="x")
@@ -309,8 +317,11 @@ def _one_handle_each(axes: Axes, test_sets: Sequence[str]) -> tuple[list, list[s
 def _plot_score(
     axes: Axes, seeds: Sequence[TranslationRun], test_set: str, index: int, position: float
 ) -> None:
-    """A marker at the mean over seeds; whiskers over seeds, or a single seed's own interval."""
-    scores = [run.scores[test_set] for run in seeds]
+    """A marker at the mean over seeds; whiskers over seeds, or a single seed's own interval.
+
+    The mean is over the same seeds as in the tables.
+    """
+    scores = [run.scores[test_set] for run in seeds if run.complete or len(seeds) == 1]
     values = [score.bleu for score in scores if score.bleu is not None]
     if not values:
         axes.annotate(

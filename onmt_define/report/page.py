@@ -5,7 +5,7 @@ Numbers are written the English way: 1,234.5, and a space that doesn't break bef
 
 import base64
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import jinja2
@@ -63,7 +63,7 @@ def write_report(
 ) -> Path:
     """Write output/index.html, output/tables/*.csv and output/figures/*.{svg,png}.
 
-    `provenance` names JSON files that say where the corpora come from. Returns the page's path.
+    `provenance` names JSON files about the corpora: origin, counts. Returns the page's path.
     """
     output = Path(output)
     tables = {table.name: table for table in _tables(results)}
@@ -207,15 +207,21 @@ def _views(results: Results, tables: dict[str, Table]) -> dict[str, Table]:
     if results.translation:
         table = tables["translation"]
         views["scores"] = table.view(
-            ["run", "seed", *_keys(table, starts=("BLEU", "interval", "deviation", "chrF"))]
-            + ["steps", "seconds", "source tokens/s", "target tokens/s"]
+            (
+                *("run", "seed"),
+                *_keys(table, starts=("BLEU", "interval", "deviation", "chrF")),
+                *("steps", "seconds", "source tokens/s", "target tokens/s"),
+            )
         )
         views["sizes"] = _sizes(table)
     if results.language_models:
         table = tables["language_models"]
         views["perplexities"] = table.view(
-            ["run", "seed", "corpus", "model", "valid perplexity", "test perplexity"]
-            + [*_keys(table, starts=("deviation",)), "epochs", "steps", "seconds", "tokens/s"]
+            (
+                *("run", "seed", "corpus", "model", "valid perplexity", "test perplexity"),
+                *_keys(table, starts=("deviation",)),
+                *("epochs", "steps", "seconds", "tokens/s"),
+            )
         )
         views["language model sizes"] = _sizes(table)
     return views
@@ -226,7 +232,9 @@ def _sizes(table: Table) -> Table:
     totals = ("total parameters", "relative")
     parts = [key for key in _keys(table, ends=(" parameters",)) if key not in totals]
     keys = ["run", *EMBEDDING_COLUMNS, *totals, *parts, *_keys(table, ends=("vocabulary",))]
-    return table.view(keys, table.first_seed_rows())
+    view = table.view(keys, table.first_seed_rows())
+    short = [replace(one, label=one.label.replace(" parameters", "")) for one in view.columns]
+    return replace(view, columns=tuple(short))
 
 
 def _keys(

@@ -6,6 +6,7 @@ as None and listed as `Missing` with its reason, so that a report never fails an
 
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +55,7 @@ class Score:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class Run(ABC):
     """What both kinds of run record; None (or an empty collection) stands for missing.
 
     `parameters` counts disjoint parts and their "total"; `seconds` is the training time;
@@ -74,6 +75,11 @@ class Run:
     validation: tuple[Point, ...]
     versions: dict[str, str]
 
+    @property
+    @abstractmethod
+    def complete(self) -> bool:
+        """Whether the scores that matter are there, so that it counts in a mean over seeds."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationRun(Run):
@@ -82,6 +88,10 @@ class TranslationRun(Run):
     vocabulary: dict[str, int | None]
     tokens_per_second: dict[str, float | None]
     scores: dict[str, Score]
+
+    @property
+    def complete(self) -> bool:
+        return all(score.bleu is not None for score in self.scores.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +104,10 @@ class LanguageModelRun(Run):
     tokens_per_second: float | None
     perplexity: dict[str, float | None]
     tokens: dict[str, int | None]
+
+    @property
+    def complete(self) -> bool:
+        return self.perplexity["test"] is not None
 
 
 @dataclass(frozen=True)
@@ -111,7 +125,7 @@ class Results:
 
     @property
     def test_sets(self) -> tuple[str, ...]:
-        return tuple(self.config["test_sets"]) if self.translation else ()
+        return tuple(map(str, self.config["test_sets"])) if self.translation else ()
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
@@ -264,9 +278,9 @@ class _Fields:
             for name in ("map_dim", "expand_dim", "output_dim", "depth")
             if fields.get(name) is not None
         }
-        valid = isinstance(kind, str) and all(type(size) is int for size in sizes.values())
+        valid = all(type(size) is int for size in sizes.values())
         valid = valid and (groups is None or _are_integers(groups))
-        if not valid:
+        if not isinstance(kind, str) or not valid:
             return self._checked(["embedding"], None, "a type and whole-number sizes")
         return Embedding(kind, **sizes, groups=tuple(groups) if groups else None)
 
@@ -327,7 +341,7 @@ def _read_translation_run(
         **_common(fields, TRANSLATION_PARTS),
         vocabulary=fields.numbers("vocabulary", ("source", "target")),
         tokens_per_second=fields.numbers("tokens_per_second", ("source", "target")),
-        scores={one: _read_score(folder, place, one, missing) for one in test_sets},
+        scores={str(one): _read_score(folder, place, str(one), missing) for one in test_sets},
     )
 
 

@@ -8,6 +8,7 @@ the layer expands to; m, the width it hands to the model; N, its depth in group 
 
 import csv
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -120,12 +121,7 @@ def translation_table(results: Results) -> Table:
         Column("target vocabulary", "target vocabulary", "integer", "entries"),
     ]
     reference = reference_parameters(runs)
-    rows = _rows_with_means(
-        runs,
-        columns,
-        lambda run: _translation_cells(run, reference),
-        complete=lambda run: all(score.bleu is not None for score in run.scores.values()),
-    )
+    rows = _rows_with_means(runs, columns, lambda run: _translation_cells(run, reference))
     return Table("translation", tuple(columns), tuple(rows))
 
 
@@ -153,18 +149,13 @@ def language_model_table(results: Results) -> Table:
         ),
     ]
     reference = reference_parameters(runs)
-    rows = _rows_with_means(
-        runs,
-        columns,
-        lambda run: _language_model_cells(run, reference),
-        complete=lambda run: run.perplexity["test"] is not None,
-    )
+    rows = _rows_with_means(runs, columns, lambda run: _language_model_cells(run, reference))
     return Table("language_models", tuple(columns), tuple(rows))
 
 
 def signature_table(results: Results) -> Table:
     """sacrebleu's signatures in full: a row for each that differs, with the runs it belongs to."""
-    groups: dict[tuple[Cell, ...], list[str]] = {}
+    groups: dict[tuple[Cell, ...], dict[str, None]] = {}
     for run in results.translation:
         for test_set, score in run.scores.items():
             signatures = (
@@ -174,7 +165,7 @@ def signature_table(results: Results) -> Table:
             for metric, value, signature in signatures:
                 if value is not None:
                     key = (test_set, metric, _cell(score.lines), _cell(signature))
-                    groups.setdefault(key, []).append(run.name)
+                    groups.setdefault(key, {})[run.name] = None
     columns = (
         Column("test set", "test set"),
         Column("metric", "metric"),
@@ -183,9 +174,9 @@ def signature_table(results: Results) -> Table:
         Column("runs", "runs"),
     )
     keys = [column.key for column in columns]
-    everyone = list(by_name(results.translation))
+    each = Counter(key[:2] for key in groups)
     rows = [
-        Row(dict(zip(keys, (*key, _names(names, everyone)), strict=True)))
+        Row(dict(zip(keys, (*key, "all" if each[key[:2]] == 1 else ", ".join(names)), strict=True)))
         for key, names in sorted(groups.items(), key=lambda item: str(item[0]))
     ]
     return Table("signatures", columns, tuple(rows))
@@ -267,11 +258,6 @@ def _cell(value: Cell) -> Cell:
     return MISSING if value is None else value
 
 
-def _names(names: Sequence[str], everyone: Sequence[str]) -> str:
-    chosen = list(dict.fromkeys(names))
-    return "all" if chosen == list(everyone) else ", ".join(chosen)
-
-
 def _embedding_cells(embedding: Embedding | None) -> dict[str, Cell]:
     if embedding is None:
         return dict.fromkeys(EMBEDDING_COLUMNS, MISSING)
@@ -284,8 +270,9 @@ def _embedding_cells(embedding: Embedding | None) -> dict[str, Cell]:
 def _parameter_cells(run: Run, reference: int | None) -> dict[str, Cell]:
     cells = {f"{part} parameters": _cell(count) for part, count in run.parameters.items()}
     total = run.parameters["total"]
-    known = total is not None and reference is not None
-    cells["relative"] = (total / reference - 1) * 100 if known else MISSING
+    cells["relative"] = MISSING
+    if total is not None and reference is not None:
+        cells["relative"] = (total / reference - 1) * 100
     return cells
 
 
@@ -331,7 +318,6 @@ def _rows_with_means(
     runs: Sequence[AnyRun],
     columns: Sequence[Column],
     cells_of: Callable[[AnyRun], dict[str, Cell]],
-    complete: Callable[[AnyRun], bool],
 ) -> list[Row]:
     """A row a seed; where a run has several, also their mean over the same seeds in all columns."""
     rows: list[Row] = []
@@ -343,7 +329,7 @@ def _rows_with_means(
             for one in cells
         ]
         if len(seeds) > 1:
-            whole = [one for run, one in zip(seeds, cells, strict=True) if complete(run)]
+            whole = [one for run, one in zip(seeds, cells, strict=True) if run.complete]
             rows.append(_mean_row(columns, cells, whole))
     return rows
 

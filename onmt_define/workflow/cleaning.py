@@ -97,7 +97,7 @@ def _clean_split(
     inputs = [input_dir / f"{split}.{language}" for language in languages]
     pairs, kept = count_lines(inputs[0]), 0
     dropped: Counter[str] = Counter()
-    clean = functools.partial(clean_chunk, settings, split == "train")
+    clean = functools.partial(clean_chunk, settings, True)
     with ExitStack() as stack:
         paths = [
             stack.enter_context(complete_or_absent(output_dir / f"{split}.{language}"))

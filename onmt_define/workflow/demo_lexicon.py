@@ -119,10 +119,10 @@ class Verb:
             return IRREGULAR_PRESENT[self.infinitive][person - 1]
         return (self._first_singular(), self._second_singular(), self.third_singular)[person - 1]
 
-    def german_past(self, plural: bool) -> str:
-        """Return the preterite of the first or third person without a separable prefix."""
+    def german_past(self, person: int, plural: bool) -> str:
+        """Return the preterite without a separable prefix; no second person plural."""
         if not plural:
-            return self.preterite
+            return self.preterite + ("st" if person == 2 else "")
         return self.preterite + ("n" if self.preterite.endswith("e") else "en")
 
     def _first_singular(self) -> str:
@@ -201,37 +201,37 @@ def english_ing(verb: Verb) -> str:
 ENGLISH_SMALL = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
     "fifteen sixteen seventeen eighteen nineteen"
-).split()
-ENGLISH_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+)
+ENGLISH_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 GERMAN_SMALL = (
     "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn "
     "fünfzehn sechzehn siebzehn achtzehn neunzehn"
-).split()
-GERMAN_TENS = "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split()
+)
+GERMAN_TENS = "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig"
 
 
 def english_number(number: int) -> str:
     """Write out a number from 0 to 999 in English ("two hundred and twenty-one")."""
     if number < 20:
-        return ENGLISH_SMALL[number]
+        return ENGLISH_SMALL.split()[number]
     if number < 100:
         tens, ones = divmod(number, 10)
-        return ENGLISH_TENS[tens - 2] + (f"-{ENGLISH_SMALL[ones]}" if ones else "")
+        return ENGLISH_TENS.split()[tens - 2] + (f"-{ENGLISH_SMALL.split()[ones]}" if ones else "")
     hundreds, rest = divmod(number, 100)
     tail = f" and {english_number(rest)}" if rest else ""
-    return f"{ENGLISH_SMALL[hundreds]} hundred{tail}"
+    return f"{ENGLISH_SMALL.split()[hundreds]} hundred{tail}"
 
 
 def german_number(number: int) -> str:
     """Write out a number from 0 to 999 in German ("zweihunderteinundzwanzig")."""
     if number < 20:
-        return GERMAN_SMALL[number]
+        return GERMAN_SMALL.split()[number]
     if number < 100:
         tens, ones = divmod(number, 10)
-        head = {0: "", 1: "einund"}.get(ones, f"{GERMAN_SMALL[ones]}und")
-        return head + GERMAN_TENS[tens - 2]
+        head = {0: "", 1: "einund"}.get(ones, f"{GERMAN_SMALL.split()[ones]}und")
+        return head + GERMAN_TENS.split()[tens - 2]
     hundreds, rest = divmod(number, 100)
-    head = "ein" if hundreds == 1 else GERMAN_SMALL[hundreds]
+    head = "ein" if hundreds == 1 else GERMAN_SMALL.split()[hundreds]
     return f"{head}hundert" + (german_number(rest) if rest else "")
 
 
@@ -385,7 +385,7 @@ crocodile n Krokodil Krokodile; penguin m Pinguin Pinguine; whale m Wal Wale
 dolphin m Delfin Delfine; giraffe f Giraffe Giraffen; hamster m Hamster Hamster
 zebra n Zebra Zebras; squirrel n Eichhörnchen Eichhörnchen; beetle m Käfer Käfer
 crow f Krähe Krähen; rat f Ratte Ratten; kangaroo n Känguru Kängurus; ant f Ameise Ameisen
-pigeon f Taube Tauben; dragon m Drache Drachen; snail f Schnecke Schnecken
+pigeon f Taube Tauben; dragon w Drache Drachen; snail f Schnecke Schnecken
 """,
     "food": """
 apple m Apfel Äpfel; bread n Brot; cake m Kuchen Kuchen; egg n Ei Eier; cheese m Käse
@@ -451,7 +451,8 @@ kettle m Kessel Kessel; statue f Statue Statuen; puzzle n Puzzle Puzzles
     "device": """
 computer m Computer Computer; lamp f Lampe Lampen; phone n Telefon Telefone; clock f Uhr Uhren
 radio n Radio Radios; camera f Kamera Kameras; television m Fernseher Fernseher
-machine f Maschine Maschinen; printer m Drucker Drucker; washing_machine f Waschmaschine Waschmaschinen
+machine f Maschine Maschinen; printer m Drucker Drucker
+washing_machine f Waschmaschine Waschmaschinen
 engine m Motor Motoren; fan m Ventilator Ventilatoren; robot m Roboter Roboter
 heater f Heizung Heizungen; calculator m Taschenrechner Taschenrechner
 """,
@@ -518,15 +519,19 @@ bakery f Bäckerei Bäckereien in in in:a; bathroom n Badezimmer Badezimmer in i
 bedroom n Schlafzimmer Schlafzimmer in in in:a; living_room n Wohnzimmer Wohnzimmer in in in:a
 farm m Bauernhof Bauernhöfe on auf auf:a; university f Universität Universitäten at an an:a
 zoo m Zoo Zoos in in in:a; meadow f Wiese Wiesen in auf auf:a; cellar m Keller Keller in in in:a
-tower m Turm Türme in in in:a; stadium n Stadion Stadien in in in:a; balcony m Balkon Balkone on auf auf:a
+tower m Turm Türme in in in:a; stadium n Stadion Stadien in in in:a
+balcony m Balkon Balkone on auf auf:a
 pharmacy f Apotheke Apotheken in in in:a; field n Feld Felder in auf auf:a
-swimming_pool n Schwimmbad Schwimmbäder in in in:a; classroom n Klassenzimmer Klassenzimmer in in in:a
+swimming_pool n Schwimmbad Schwimmbäder in in in:a
+classroom n Klassenzimmer Klassenzimmer in in in:a
 playground m Spielplatz Spielplätze on auf auf:a; harbour m Hafen Häfen in in in:a
 roof n Dach Dächer on auf auf:a; garage f Garage Garagen in in in:a
 town_hall n Rathaus Rathäuser in in in:a; terrace f Terrasse Terrassen on auf auf:a
 bus_stop f Bushaltestelle Bushaltestellen at an zu:d; workshop f Werkstatt Werkstätten in in in:a
-prison n Gefängnis Gefängnisse in in in:a; cave f Höhle Höhlen in in in:a; stable m Stall Ställe in in in:a
-valley n Tal Täler in in in:a; clinic f Klinik Kliniken in in in:a; palace m Palast Paläste in in in:a
+prison n Gefängnis Gefängnisse in in in:a; cave f Höhle Höhlen in in in:a
+stable m Stall Ställe in in in:a
+valley n Tal Täler in in in:a; clinic f Klinik Kliniken in in in:a
+palace m Palast Paläste in in in:a
 laboratory n Labor Labore in in in:a; desert f Wüste Wüsten in in in:a
 cemetery m Friedhof Friedhöfe in auf auf:a; canteen f Kantine Kantinen in in in:a
 """
@@ -574,7 +579,7 @@ COMPOUND_TABLES = (
     (
         "football=Fußball; tennis=Tennis; chess=Schach; handball=Handball; hockey=Hockey; "
         "volleyball=Volleyball; basketball=Basketball; golf=Golf",
-        "game; player; trainer; tournament; ball",
+        "game; player; trainer; tournament",
     ),
     (
         "city=Stadt; village=Dorf; forest=Wald; mountain=Berg; island=Insel; beach=Strand; "
@@ -587,7 +592,7 @@ COMPOUND_TABLES = (
         "party; present; cake; celebration; card; song; letter",
     ),
     (
-        "police=Polizei; school=Schul; company=Firmen; fire=Feuerwehr; rental=Miet; family=Familien; "
+        "police=Polizei; school=Schul; company=Firmen; rental=Miet; family=Familien; "
         "racing=Renn; government=Regierungs",
         "car; boat; bus",
     ),
@@ -602,7 +607,8 @@ IRREGULAR_STEMS = {"teuer": "teur", "dunkel": "dunkl", "sauer": "saur", "hoch": 
 
 ADJECTIVE_TABLE = """
 old alt older älter; young jung younger jünger; new neu newer neuer; big groß bigger größer
-tall groß taller größer; small klein smaller kleiner; good gut better besser; bad schlecht worse schlechter
+tall groß taller größer; small klein smaller kleiner; good gut better besser
+bad schlecht worse schlechter
 beautiful schön more_beautiful schöner; friendly freundlich friendlier freundlicher
 tired müde more_tired müder; happy glücklich happier glücklicher; sad traurig sadder trauriger
 clever klug cleverer klüger; strong stark stronger stärker; weak schwach weaker schwächer
@@ -616,18 +622,22 @@ patient geduldig more_patient geduldiger; proud stolz prouder stolzer; jealous e
 honest ehrlich more_honest ehrlicher; lonely einsam lonelier einsamer; experienced erfahren
 talented begabt; modest bescheiden more_modest bescheidener; strict streng stricter strenger
 nervous nervös more_nervous nervöser; stubborn stur more_stubborn sturer; generous großzügig
-reliable zuverlässig more_reliable zuverlässiger; intelligent intelligent more_intelligent intelligenter
+reliable zuverlässig more_reliable zuverlässiger
+intelligent intelligent more_intelligent intelligenter
 wild wild wilder wilder; dangerous gefährlich more_dangerous gefährlicher; fat dick fatter dicker
 thin dünn thinner dünner; slow langsam slower langsamer; fast schnell faster schneller; tame zahm
-expensive teuer more_expensive teurer; cheap billig cheaper billiger; ugly hässlich uglier hässlicher
+expensive teuer more_expensive teurer; cheap billig cheaper billiger
+ugly hässlich uglier hässlicher
 heavy schwer heavier schwerer; light leicht lighter leichter; round rund; broken kaputt
 clean sauber cleaner sauberer; dirty schmutzig dirtier schmutziger
-modern modern more_modern moderner; empty leer; full voll; practical praktisch more_practical praktischer
+modern modern more_modern moderner; empty leer; full voll
+practical praktisch more_practical praktischer
 useful nützlich more_useful nützlicher; strange seltsam stranger seltsamer
 valuable wertvoll more_valuable wertvoller; long lang longer länger; short kurz shorter kürzer
 wide breit wider breiter; narrow schmal narrower schmaler; soft weich softer weicher
 hard hart harder härter; warm warm warmer wärmer; cold kalt colder kälter; hot heiß hotter heißer
-wet nass wetter nasser; dry trocken drier trockener; dark dunkel darker dunkler; bright hell brighter heller
+wet nass wetter nasser; dry trocken drier trockener; dark dunkel darker dunkler
+bright hell brighter heller
 colourful bunt; simple einfach simpler einfacher; comfortable bequem more_comfortable bequemer
 fresh frisch fresher frischer; sweet süß sweeter süßer; sour sauer; delicious lecker
 salty salzig; ripe reif riper reifer; raw roh; bitter bitter; frozen gefroren
@@ -638,11 +648,14 @@ huge riesig; tiny winzig; high hoch higher höher; low niedrig lower niedriger
 successful erfolgreich more_successful erfolgreicher; terrible schrecklich; wonderful wunderbar
 perfect perfekt; popular beliebt more_popular beliebter; secret geheim
 mysterious geheimnisvoll more_mysterious geheimnisvoller; electric elektrisch; digital digital
-typical typisch; romantic romantisch more_romantic romantischer; historical historisch; private privat
-public öffentlich; correct richtig; wrong falsch; complicated kompliziert more_complicated komplizierter
+typical typisch; romantic romantisch more_romantic romantischer; historical historisch
+private privat
+public öffentlich; correct richtig; wrong falsch
+complicated kompliziert more_complicated komplizierter
 logical logisch more_logical logischer; realistic realistisch more_realistic realistischer
 political politisch; scientific wissenschaftlich; elegant elegant more_elegant eleganter
-crazy verrückt crazier verrückter; rare selten rarer seltener; magic magisch; unusual ungewöhnlich; annual jährlich
+crazy verrückt crazier verrückter; rare selten rarer seltener; magic magisch; unusual ungewöhnlich
+annual jährlich
 red rot; blue blau; green grün; black schwarz; white weiß; yellow gelb; brown braun; grey grau
 purple violett; German deutsch; French französisch; English englisch; Italian italienisch
 American amerikanisch; Spanish spanisch; Russian russisch; Chinese chinesisch
@@ -652,50 +665,83 @@ Portuguese portugiesisch; Norwegian norwegisch; Hungarian ungarisch; Mexican mex
 """
 
 NATIONALITIES = (
-    "German French English Italian American Spanish Russian Chinese Japanese Turkish Polish Swedish "
-    "Greek Austrian Indian Dutch Danish Irish Portuguese Norwegian Hungarian Mexican"
+    "German French English Italian American Spanish Russian Chinese Japanese Turkish Polish "
+    "Swedish Greek Austrian Indian Dutch Danish Irish Portuguese Norwegian Hungarian Mexican"
 )
 COLOURS = "red blue green black white yellow brown grey purple"
 
-ADJECTIVES_OF_KIND = {
-    "person": "old young friendly tired happy tall sad clever small strong rich poor famous ill nice "
-    "hungry brave polite lazy funny angry curious healthy shy proud honest patient nervous diligent "
+PERSON_ADJECTIVES = (
+    "old young friendly tired happy tall sad clever small strong rich poor famous ill nice hungry "
+    "brave polite lazy funny angry curious healthy shy proud honest patient nervous diligent "
     "thirsty weak strict lonely generous jealous talented modest stubborn intelligent experienced "
-    f"reliable crazy strange elegant {NATIONALITIES}",
-    "animal": "small big old young hungry dangerous wild tired beautiful fast black white fat strange "
-    "slow brown clever ill lazy thirsty quiet loud curious grey strong tame healthy thin lonely "
-    "huge tiny ugly brave intelligent colourful shy nervous",
-    "food": "fresh good sweet cold delicious warm big hot small cheap sour red green expensive ripe "
-    "bad salty yellow raw bitter frozen French Italian Dutch Greek Spanish",
-    "drink": "cold hot fresh good warm sweet delicious cheap bitter expensive sour German Italian Indian "
-    "Chinese French Spanish",
-    "text": "new long interesting short old boring exciting important good funny sad strange difficult "
-    "bad famous secret beautiful romantic mysterious useful historical political scientific "
-    f"complicated {NATIONALITIES}",
-    "clothes": "new red warm black old blue beautiful expensive white long green short dirty elegant "
-    "clean grey cheap wet brown yellow modern ugly colourful practical dry thin light heavy "
-    "comfortable wide narrow purple Italian French Irish",
-    "furniture": "old new big small heavy white brown expensive beautiful comfortable modern cheap "
-    "round clean practical long hard soft ugly dark wide narrow low high Swedish Italian",
-    "thing": "new old small big red heavy beautiful expensive blue broken black light empty green dirty "
-    "white cheap full clean round practical useful strange valuable yellow colourful ugly soft "
-    "hard simple tiny modern grey magic unusual purple Chinese Turkish Japanese Mexican",
-    "device": "new old expensive modern broken big small cheap useful practical loud black electric "
-    "digital heavy simple complicated Japanese American Chinese",
-    "instrument": "old new expensive beautiful small valuable loud heavy cheap broken big Italian",
+    f"reliable crazy strange elegant {NATIONALITIES}"
+)
+ADJECTIVES_OF_KIND = {
+    "person": PERSON_ADJECTIVES,
+    "job": PERSON_ADJECTIVES,
+    "animal": (
+        "small big old young hungry dangerous wild tired beautiful fast black white fat strange "
+        "slow brown clever ill lazy thirsty quiet loud curious grey strong tame healthy thin "
+        "lonely huge tiny ugly brave intelligent colourful shy nervous"
+    ),
+    "food": (
+        "fresh good sweet cold delicious warm hot cheap sour red green expensive ripe bad salty "
+        "yellow raw bitter frozen French Italian Dutch Greek Spanish"
+    ),
+    "drink": (
+        "cold hot fresh good warm sweet delicious cheap bitter expensive sour German Italian "
+        "Indian Chinese French Spanish"
+    ),
+    "text": (
+        "new long interesting short old boring exciting important good funny sad strange "
+        "difficult bad famous secret beautiful romantic mysterious useful historical political "
+        f"scientific complicated {NATIONALITIES}"
+    ),
+    "clothes": (
+        "new red warm black old blue beautiful expensive white long green short dirty elegant "
+        "clean grey cheap wet brown yellow modern ugly colourful practical dry thin light heavy "
+        "comfortable wide narrow purple Italian French Irish"
+    ),
+    "furniture": (
+        "old new big small heavy white brown expensive beautiful comfortable modern cheap round "
+        "clean practical long hard soft ugly dark wide narrow low high Swedish Italian"
+    ),
+    "thing": (
+        "new old small big red heavy beautiful expensive blue broken black light empty green "
+        "dirty white cheap full clean round practical useful strange valuable yellow colourful "
+        "ugly soft hard simple tiny modern grey magic unusual purple Chinese Turkish Japanese "
+        "Mexican"
+    ),
+    "device": (
+        "new old expensive modern broken big small cheap useful practical loud black electric "
+        "digital heavy simple complicated Japanese American Chinese"
+    ),
+    "instrument": (
+        "old new expensive beautiful small valuable loud heavy cheap broken big Italian"
+    ),
     "opening": "old big white heavy small new green dirty high narrow wide wet blue",
-    "vehicle": "new fast old red big expensive slow blue small white black modern green comfortable "
-    "cheap dirty yellow heavy electric loud broken German Italian Swedish American Japanese",
-    "place": "old big new small beautiful quiet famous modern dark huge strange white clean expensive "
-    "empty ugly dirty dangerous loud public private cold historical popular mysterious romantic "
-    "bright French Austrian Polish Norwegian Hungarian Danish Portuguese",
-    "event": "long good interesting big important boring short new bad exciting beautiful successful "
-    "wonderful terrible difficult funny strange dangerous romantic expensive popular unusual "
-    "annual political scientific French Indian Russian",
-    "idea": "new good difficult important interesting old strange big bad simple small long clever "
-    "dangerous secret correct wrong complicated logical realistic boring terrible wonderful "
-    "perfect crazy typical practical scientific",
-    "song": "old beautiful new sad long funny loud romantic short famous French Irish Russian Swedish",
+    "vehicle": (
+        "new fast old red big expensive slow blue small white black modern green comfortable "
+        "cheap dirty yellow heavy electric loud broken German Italian Swedish American Japanese"
+    ),
+    "place": (
+        "old big new small beautiful quiet famous modern dark huge strange white clean expensive "
+        "empty ugly dirty dangerous loud public private cold historical popular mysterious "
+        "romantic bright French Austrian Polish Norwegian Hungarian Danish Portuguese"
+    ),
+    "event": (
+        "long good interesting big important boring short new bad exciting beautiful successful "
+        "wonderful terrible difficult funny strange dangerous romantic expensive popular unusual "
+        "annual political scientific French Indian Russian"
+    ),
+    "idea": (
+        "new good difficult important interesting old strange bad simple long clever dangerous "
+        "secret correct wrong complicated logical realistic boring terrible wonderful perfect "
+        "crazy typical practical scientific"
+    ),
+    "song": (
+        "old beautiful new sad long funny loud romantic short famous French Irish Russian Swedish"
+    ),
     "plant": "small beautiful red old big white yellow green tall strange fresh blue dry rare",
 }
 
@@ -703,11 +749,23 @@ ADJECTIVES_OF_KIND = {
 
 BE = "be was been / sein ist war gewesen sein / / stative"
 BECOME = "become became become / werden wird wurde geworden sein /"
+COST = "cost cost cost / kosten / / stative"
+BELONG = "belong +to / gehören / / stative"
+WEATHER_TABLE = (
+    "rain / regnen /; snow / schneien /; storm / stürmen /; hail / hageln /; thunder / donnern /"
+)
+EVENT_VERB_TABLE = """
+begin began begun / an|fangen fängt fing gefangen /
+last / dauern / / stative
+take took taken +place / statt|finden findet fand gefunden /
+end / enden /
+"""
 
-TRANSITIVE_TABLE = """
+HAVE = "have had had / haben hat hatte gehabt / thing animal idea vehicle device / stative"
+TRANSITIVE_TABLE = f"""
 see saw seen / sehen sieht sah gesehen / person animal job vehicle / stative
 buy bought bought / kaufen / thing clothes food vehicle text drink device furniture
-have had had / haben hat hatte gehabt / thing animal idea vehicle device / stative
+{HAVE}
 read read read / lesen liest las gelesen / text
 know knew known / kennen kennt kannte gekannt / person job place song / stative
 find found found / finden findet fand gefunden / thing animal idea clothes
@@ -734,7 +792,7 @@ forget forgot forgotten / vergessen vergisst vergaß vergessen / thing idea birt
 pick ~up / ab|holen / person thing job
 invite / ein|laden lädt lud geladen / person job
 wash / waschen wäscht wusch gewaschen / clothes vehicle dog
-understand understood understood / verstehen versteht verstand verstanden / idea text person / stative
+understand understood understood / verstehen versteht verstand verstanden / idea text / stative
 repair / reparieren / vehicle device chair bed roof bridge
 look +at / an|schauen / thing picture animal text
 cook / kochen / soup potato egg rice meat noodle bean carrot cabbage spinach pea
@@ -784,7 +842,7 @@ chase / verfolgen / animal thief person
 bake / backen backt backte gebacken / cake bread roll biscuit pizza
 photograph / fotografieren / animal place person
 enter / betreten betritt betrat betreten / place
-cross / überqueren / street bridge river square field
+cross / überqueren / street bridge river field meadow
 organise / organisieren / party concert trip festival race
 answer / beantworten / question letter message
 discuss / besprechen bespricht besprach besprochen / idea contract journey
@@ -949,30 +1007,31 @@ quarrel quarrelled quarrelled +with / sich streiten streitet stritt gestritten m
 get got got +used_to / sich gewöhnen an:a / person food language
 """
 
+# The kind says where to: to a place, a city, or both.
 MOTION_TABLE = """
-go went gone / gehen geht ging gegangen sein /
-drive drove driven / fahren fährt fuhr gefahren sein /
-come came come / kommen kommt kam gekommen sein /
-travel travelled travelled / reisen sein /
-run ran run / rennen rennt rannte gerannt sein /
-walk / laufen läuft lief gelaufen sein /
-fly flew flown / fliegen fliegt flog geflogen sein /
-return / zurück|kehren sein /
-hurry / eilen sein /
-cycle / radeln sein /
-hike / wandern sein /
-sail / segeln sein /
+go went gone / gehen geht ging gegangen sein / place
+drive drove driven / fahren fährt fuhr gefahren sein / city place
+come came come / kommen kommt kam gekommen sein / place city
+travel travelled travelled / reisen sein / city
+run ran run / rennen rennt rannte gerannt sein / place
+walk / laufen läuft lief gelaufen sein / place
+fly flew flown / fliegen fliegt flog geflogen sein / city
+return / zurück|kehren sein / place city
+hurry / eilen sein / place
+cycle / radeln sein / place city
+hike / wandern sein / place
+sail / segeln sein / city
 """
 
 POSTURE_TABLE = """
-live / wohnen / / stative
-work / arbeiten /
-sit sat sat / sitzen sitzt saß gesessen /
-wait / warten /
-stay / bleiben bleibt blieb geblieben sein /
-stand stood stood / stehen steht stand gestanden /
-study / studieren /
-lie lay lain / liegen liegt lag gelegen /
+live / wohnen / city place / stative
+work / arbeiten / place city
+sit sat sat / sitzen sitzt saß gesessen / place
+wait / warten / place
+stay / bleiben bleibt blieb geblieben sein / place city
+stand stood stood / stehen steht stand gestanden / place
+study / studieren / city
+lie lay lain / liegen liegt lag gelegen / place
 """
 
 # Where things are and where they are put; the kinds are those of the thing.
@@ -987,7 +1046,7 @@ place / stellen / lamp vase bottle chair box device cup plate
 hang hung hung / hängen hängt hängte gehängt / picture mirror coat jacket
 hide hid hidden / verstecken / thing text treasure
 """
-TWO_WAY_PREPOSITIONS = "on=auf; under=unter; next to=neben; behind=hinter; in front of=vor; above=über"
+TWO_WAY_PREPOSITIONS = "on=auf; under=unter; next to=neben; behind=hinter; in front of=vor"
 
 PASSIVE_TABLE = """
 build built built / bauen / house church bridge castle tower school theatre palace hotel stadium
@@ -1015,7 +1074,7 @@ THAT_TABLE = """
 say said said / sagen /
 think thought thought / denken denkt dachte gedacht / / stative
 know knew known / wissen weiß wusste gewusst / / stative
-hope / hoffen /
+hope / hoffen / / stative
 believe / glauben / / stative
 see saw seen / sehen sieht sah gesehen / / stative
 hear heard heard / hören / / stative
@@ -1035,12 +1094,12 @@ WHETHER_TABLE = """
 ask / fragen /
 know knew known / wissen weiß wusste gewusst / / stative
 wonder / sich fragen /
-tell told told / verraten verrät verriet verraten /
+reveal / verraten verrät verriet verraten /
 """
 INFINITIVE_TABLE = """
 try tried tried / versuchen /
 begin began begun / an|fangen fängt fing gefangen /
-hope / hoffen /
+hope / hoffen / / stative
 forget forgot forgotten / vergessen vergisst vergaß vergessen /
 promise / versprechen verspricht versprach versprochen /
 decide / beschließen beschließt beschloss beschlossen /
@@ -1132,61 +1191,65 @@ MANNERS = (
     "with pleasure=mit Vergnügen; by accident=aus Versehen; for free=kostenlos"
 )
 
-# By the tense of the main clause.
+# By the tense of both clauses.
 CONJUNCTIONS = {
     "present": "because=weil; if=wenn; although=obwohl; when=wenn; before=bevor; while=während; "
     "as soon as=sobald; as long as=solange",
     "past": "because=weil; when=als; although=obwohl; before=bevor; while=während; "
     "as soon as=sobald; after=nachdem; until=bis",
 }
+# These leave the tenses of both clauses free; the others want them simple.
+FREE_CONJUNCTIONS = ("because", "although")
 
 # --- Names ---------------------------------------------------------------------------------------
 
 WOMEN = (
-    "Anna Maria Laura Julia Sarah Lisa Emma Lena Sophie Eva Clara Nina Marie Hannah Paula Ida Johanna "
-    "Katharina Martha Charlotte Greta Elena Frieda Helena Nora Olivia Teresa Barbara Sandra Monika "
-    "Susanne Petra Andrea Claudia Sabine Birgit Heike Ursula Ingrid Renate Karin Gisela Erika Helga "
-    "Elisabeth Margarete Christina Stefanie Nicole Melanie Daniela Tanja Anja Silke Kerstin Vera "
-    "Judith Miriam Rebecca Carla Alma Luise Mathilda Rosa Antonia Victoria Amelie Elsa Romy Pia "
-    "Linda Doris Edith Gudrun Irene Jana Karla Magdalena Natalie Olga Ruth Selma Thea Ulrike "
-    "Valerie Wanda Yvonne Zoe"
+    "Anna Maria Laura Julia Sarah Lisa Emma Lena Sophie Eva Clara Nina Marie Hannah Paula Ida "
+    "Johanna Katharina Martha Charlotte Greta Elena Frieda Helena Nora Olivia Teresa Barbara "
+    "Sandra Monika Susanne Petra Andrea Claudia Sabine Birgit Heike Ursula Ingrid Renate Karin "
+    "Gisela Erika Helga Elisabeth Margarete Christina Stefanie Nicole Melanie Daniela Tanja Anja "
+    "Silke Kerstin Vera Judith Miriam Rebecca Carla Alma Luise Mathilda Rosa Antonia Victoria "
+    "Amelie Elsa Romy Pia Linda Doris Edith Gudrun Irene Jana Karla Magdalena Natalie Olga Ruth "
+    "Selma Thea Ulrike Valerie Wanda Yvonne Zoe"
 )
 MEN = (
-    "Peter Paul Martin David Daniel Michael Jan Felix Leon Max Ben Tim Simon Robert Walter Karl Otto "
-    "Emil Anton Oskar Jakob Julian Philipp Sebastian Stefan Christian Florian Matthias Oliver Patrick "
-    "Alexander Benjamin Dominik Erik Fabian Frank Georg Gustav Heinrich Hermann Johann Konrad Kurt "
-    "Leonard Lorenz Ludwig Manfred Norbert Ralf Richard Roland Rudolf Theodor Thorsten Ulrich "
-    "Valentin Werner Wilhelm Wolfgang Albert Arthur Bernd Bruno Dieter Egon Ernst Ferdinand "
-    "Friedrich Gerhard Günter Harald Helmut Herbert Holger Jochen Joachim Jürgen Kilian Linus Moritz "
-    "Noah Olaf Reinhard Rainer Samuel Siegfried Sven Tobias Uwe Viktor Volker Adam"
+    "Peter Paul Martin David Daniel Michael Jan Felix Leon Max Ben Tim Simon Robert Walter Karl "
+    "Otto Emil Anton Oskar Jakob Julian Philipp Sebastian Stefan Christian Florian Matthias "
+    "Oliver Patrick Alexander Benjamin Dominik Erik Fabian Frank Georg Gustav Heinrich Hermann "
+    "Johann Konrad Kurt Leonard Lorenz Ludwig Manfred Norbert Ralf Richard Roland Rudolf Theodor "
+    "Thorsten Ulrich Valentin Werner Wilhelm Wolfgang Albert Arthur Bernd Bruno Dieter Egon Ernst "
+    "Ferdinand Friedrich Gerhard Günter Harald Helmut Herbert Holger Jochen Joachim Jürgen Kilian "
+    "Linus Moritz Noah Olaf Reinhard Rainer Samuel Siegfried Sven Tobias Uwe Viktor Volker Adam"
 )
 SURNAMES = (
-    "Müller Schmidt Weber Wagner Becker Hoffmann Koch Klein Wolf Neumann Schwarz Braun Hofmann Zimmermann "
-    "Krüger Hartmann Lange Werner Krause Lehmann Maier Köhler Herrmann König Walter Mayer Huber Kaiser "
-    "Fuchs Peters Lang Scholz Möller Jung Hahn Keller Vogel Schubert Roth Frank Friedrich Beck Günther "
-    "Berger Winkler Lorenz Baumann Schuster Böhm Winter Kraus Simon Albrecht Schumacher Vogt Stein "
-    "Jäger Sommer Haas Graf Seidel Brandt Schreiber Ziegler Dietrich Engel Kuhn Kühn Pohl Horn Busch "
-    "Bergmann Voigt Sauer Arnold Wolff Pfeiffer Nowak Ritter Lindner Ott Bauer Richter Schneider Fischer"
+    "Müller Schmidt Weber Wagner Becker Hoffmann Koch Klein Wolf Neumann Schwarz Braun Hofmann "
+    "Zimmermann Krüger Hartmann Lange Werner Krause Lehmann Maier Köhler Herrmann König Walter "
+    "Mayer Huber Kaiser Fuchs Peters Lang Scholz Möller Jung Hahn Keller Vogel Schubert Roth "
+    "Frank Friedrich Beck Günther Berger Winkler Lorenz Baumann Schuster Böhm Winter Kraus Simon "
+    "Albrecht Schumacher Vogt Stein Jäger Sommer Haas Graf Seidel Brandt Schreiber Ziegler "
+    "Dietrich Engel Kuhn Kühn Pohl Horn Busch Bergmann Voigt Sauer Arnold Wolff Pfeiffer Nowak "
+    "Ritter Lindner Ott Bauer Richter Schneider Fischer"
 )
 CITIES = (
     "Berlin=Berlin; Hamburg=Hamburg; Munich=München; Vienna=Wien; Cologne=Köln; Paris=Paris; "
-    "London=London; Frankfurt=Frankfurt; Leipzig=Leipzig; Dresden=Dresden; Zurich=Zürich; Rome=Rom; "
-    "Stuttgart=Stuttgart; Bremen=Bremen; Madrid=Madrid; Nuremberg=Nürnberg; Hanover=Hannover; "
-    "Bonn=Bonn; New York=New York; Moscow=Moskau; Prague=Prag; Warsaw=Warschau; Budapest=Budapest; "
-    "Brussels=Brüssel; Amsterdam=Amsterdam; Geneva=Genf; Milan=Mailand; Venice=Venedig; "
-    "Naples=Neapel; Florence=Florenz; Athens=Athen; Lisbon=Lissabon; Copenhagen=Kopenhagen; "
-    "Stockholm=Stockholm; Oslo=Oslo; Helsinki=Helsinki; Dublin=Dublin; Istanbul=Istanbul; "
-    "Tokyo=Tokio; Beijing=Peking; Cairo=Kairo; Basel=Basel; Bern=Bern; Salzburg=Salzburg; Graz=Graz; "
-    "Innsbruck=Innsbruck; Linz=Linz; Kiel=Kiel; Rostock=Rostock; Lübeck=Lübeck; Potsdam=Potsdam; "
-    "Weimar=Weimar; Erfurt=Erfurt; Jena=Jena; Kassel=Kassel; Mainz=Mainz; Heidelberg=Heidelberg; "
-    "Freiburg=Freiburg; Ulm=Ulm; Augsburg=Augsburg; Bamberg=Bamberg; Münster=Münster; "
-    "Aachen=Aachen; Brunswick=Braunschweig; Dortmund=Dortmund; Essen=Essen; Barcelona=Barcelona; "
-    "Seville=Sevilla; Marseille=Marseille; Lyon=Lyon; Nice=Nizza; Strasbourg=Straßburg; "
-    "Antwerp=Antwerpen; Bruges=Brügge; Luxembourg=Luxemburg; Turin=Turin; Genoa=Genua; "
-    "Bologna=Bologna; Edinburgh=Edinburgh; Oxford=Oxford; Cambridge=Cambridge; Boston=Boston; "
-    "Chicago=Chicago; Toronto=Toronto; Sydney=Sydney; Jerusalem=Jerusalem; Damascus=Damaskus; "
-    "Singapore=Singapur; Seoul=Seoul; Bucharest=Bukarest; Belgrade=Belgrad; Zagreb=Zagreb; "
-    "Sofia=Sofia; Kyiv=Kiew; Riga=Riga; Vilnius=Vilnius; Tallinn=Tallinn; Reykjavik=Reykjavik"
+    "London=London; Frankfurt=Frankfurt; Leipzig=Leipzig; Dresden=Dresden; Zurich=Zürich; "
+    "Rome=Rom; Stuttgart=Stuttgart; Bremen=Bremen; Madrid=Madrid; Nuremberg=Nürnberg; "
+    "Hanover=Hannover; Bonn=Bonn; New York=New York; Moscow=Moskau; Prague=Prag; Warsaw=Warschau; "
+    "Budapest=Budapest; Brussels=Brüssel; Amsterdam=Amsterdam; Geneva=Genf; Milan=Mailand; "
+    "Venice=Venedig; Naples=Neapel; Florence=Florenz; Athens=Athen; Lisbon=Lissabon; "
+    "Copenhagen=Kopenhagen; Stockholm=Stockholm; Oslo=Oslo; Helsinki=Helsinki; Dublin=Dublin; "
+    "Istanbul=Istanbul; Tokyo=Tokio; Beijing=Peking; Cairo=Kairo; Basel=Basel; Bern=Bern; "
+    "Salzburg=Salzburg; Graz=Graz; Innsbruck=Innsbruck; Linz=Linz; Kiel=Kiel; Rostock=Rostock; "
+    "Lübeck=Lübeck; Potsdam=Potsdam; Weimar=Weimar; Erfurt=Erfurt; Jena=Jena; Kassel=Kassel; "
+    "Mainz=Mainz; Heidelberg=Heidelberg; Freiburg=Freiburg; Ulm=Ulm; Augsburg=Augsburg; "
+    "Bamberg=Bamberg; Münster=Münster; Aachen=Aachen; Brunswick=Braunschweig; Dortmund=Dortmund; "
+    "Essen=Essen; Barcelona=Barcelona; Seville=Sevilla; Marseille=Marseille; Lyon=Lyon; "
+    "Nice=Nizza; Strasbourg=Straßburg; Antwerp=Antwerpen; Bruges=Brügge; Luxembourg=Luxemburg; "
+    "Turin=Turin; Genoa=Genua; Bologna=Bologna; Edinburgh=Edinburgh; Oxford=Oxford; "
+    "Cambridge=Cambridge; Boston=Boston; Chicago=Chicago; Toronto=Toronto; Sydney=Sydney; "
+    "Jerusalem=Jerusalem; Damascus=Damaskus; Singapore=Singapur; Seoul=Seoul; Bucharest=Bukarest; "
+    "Belgrade=Belgrad; Zagreb=Zagreb; Sofia=Sofia; Kyiv=Kiew; Riga=Riga; Vilnius=Vilnius; "
+    "Tallinn=Tallinn; Reykjavik=Reykjavik"
 )
 COUNTRIES = (
     "Germany=Deutschland; France=Frankreich; Italy=Italien; England=England; Austria=Österreich; "
@@ -1204,12 +1267,13 @@ LANGUAGES = (
     "Danish=Dänisch; Norwegian=Norwegisch; Hebrew=Hebräisch; Finnish=Finnisch"
 )
 GAMES = (
-    "football=Fußball; the piano=Klavier; tennis=Tennis; the guitar=Gitarre; cards=Karten; chess=Schach; "
-    "the violin=Geige; the flute=Flöte; basketball=Basketball; the trumpet=Trompete; hockey=Hockey; "
-    "volleyball=Volleyball; handball=Handball; the harp=Harfe; golf=Golf; the cello=Cello"
+    "football=Fußball; the piano=Klavier; tennis=Tennis; the guitar=Gitarre; cards=Karten; "
+    "chess=Schach; the violin=Geige; the flute=Flöte; basketball=Basketball; the "
+    "trumpet=Trompete; hockey=Hockey; volleyball=Volleyball; handball=Handball; the harp=Harfe; "
+    "golf=Golf; the cello=Cello"
 )
 
-# --- The tables, read ------------------------------------------------------------------------------
+# --- The tables, read ----------------------------------------------------------------------------
 
 
 @cache

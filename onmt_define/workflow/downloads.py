@@ -5,11 +5,13 @@ after size and checksums were checked. A later call goes on with a `.part` file,
 URL that it came from and only when the server confirms the range.
 """
 
+import functools
 import hashlib
 import io
 import os
 import random
 import shutil
+import ssl
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -140,19 +142,17 @@ def _fetch_from_first(
     mirrors: Sequence[Mirror], destination: Path, content_checksum: str | None
 ) -> str:
     failures: dict[str, list[str]] = {}
-    headers = {"User-Agent": user_agent(), "Accept-Encoding": "identity"}
-    with httpx.Client(headers=headers, follow_redirects=True, timeout=TIMEOUT) as client:
-        for mirror in mirrors:
-            part = _part_of(destination, mirror)
-            try:
-                _fetch_from(client, mirror, part, content_checksum)
-            except _MirrorFailedError as failure:
-                failures.setdefault(str(failure), []).append(mirror.location)
-                continue
-            os.replace(part, destination)
-            for other in mirrors:
-                _part_of(destination, other).unlink(missing_ok=True)
-            return mirror.location
+    for mirror in mirrors:
+        part = _part_of(destination, mirror)
+        try:
+            _fetch_from(mirror, part, content_checksum)
+        except _MirrorFailedError as failure:
+            failures.setdefault(str(failure), []).append(mirror.location)
+            continue
+        os.replace(part, destination)
+        for other in mirrors:
+            _part_of(destination, other).unlink(missing_ok=True)
+        return mirror.location
     tried = "; ".join(f"{', '.join(places)}: {reason}" for reason, places in failures.items())
     raise UserError(
         f"could not get {destination.name} ({tried}); check the network, or set `mirror:` in the "
@@ -166,21 +166,19 @@ def _part_of(destination: Path, mirror: Mirror) -> Path:
     return destination.with_name(f".{destination.name}.{origin}.part")
 
 
-def _fetch_from(
-    client: httpx.Client, mirror: Mirror, part: Path, content_checksum: str | None
-) -> None:
+def _fetch_from(mirror: Mirror, part: Path, content_checksum: str | None) -> None:
     if not _is_url(mirror.location):
         _copy(Path(mirror.location), part)
         resumed = False
     else:
         if not (mirror.checksum or content_checksum):
             part.unlink(missing_ok=True)  # nothing would tell a wrong continuation
-        resumed = _download(client, mirror, part)
+        resumed = _download(mirror, part)
     problem = _problem(part, mirror, content_checksum)
     if problem and resumed:
         # The server may have changed its file since the first bytes came: once more from the start.
         part.unlink()
-        _download(client, mirror, part)
+        _download(mirror, part)
         problem = _problem(part, mirror, content_checksum)
     if problem:
         part.unlink()
@@ -216,23 +214,38 @@ def _copy(source: Path, part: Path) -> None:
         raise UserError(f"cannot copy {source} to {part.parent}: {error.strerror}") from error
 
 
-def _download(client: httpx.Client, mirror: Mirror, part: Path) -> bool:
+def _download(mirror: Mirror, part: Path) -> bool:
     """Bring the whole file to `part`, trying again while that helps; True if it was resumed."""
     furthest, idle_tries, resumed = 0, 0, False
-    while True:
-        try:
-            return _transfer(client, mirror, part) or resumed
-        except (_TryAgainError, httpx.TransportError) as error:
-            reason = str(error) or type(error).__name__
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise _MirrorFailedError(str(error)) from error
-        size = part.stat().st_size if part.exists() else 0
-        idle_tries = 1 if size > furthest else idle_tries + 1
-        furthest = max(size, furthest)
-        resumed = resumed or size > 0
-        if idle_tries >= TRIES_WITHOUT_PROGRESS:
-            raise _MirrorFailedError(f"{reason} ({idle_tries} tries)")
-        time.sleep(FIRST_WAIT * 2 ** (idle_tries - 1) * random.uniform(0.8, 1.2))
+    with _client() as client:
+        while True:
+            try:
+                return _transfer(client, mirror, part) or resumed
+            except (_TryAgainError, httpx.TransportError) as error:
+                reason = str(error) or type(error).__name__
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                raise _MirrorFailedError(str(error)) from error
+            size = part.stat().st_size if part.exists() else 0
+            idle_tries = 1 if size > furthest else idle_tries + 1
+            furthest = max(size, furthest)
+            resumed = resumed or size > 0
+            if idle_tries >= TRIES_WITHOUT_PROGRESS:
+                raise _MirrorFailedError(f"{reason} ({idle_tries} tries)")
+            time.sleep(FIRST_WAIT * 2 ** (idle_tries - 1) * random.uniform(0.8, 1.2))
+
+
+def _client() -> httpx.Client:
+    # Identity: a file is to come as it lies on the server, not packed for the way.
+    headers = {"User-Agent": user_agent(), "Accept-Encoding": "identity"}
+    return httpx.Client(
+        headers=headers, follow_redirects=True, timeout=TIMEOUT, verify=_certificates()
+    )
+
+
+@functools.cache
+def _certificates() -> ssl.SSLContext:
+    """The trusted authorities, read once: it takes a tenth of a second."""
+    return httpx.create_ssl_context()
 
 
 def _transfer(client: httpx.Client, mirror: Mirror, part: Path) -> bool:

@@ -49,11 +49,6 @@ class _Tokenizer(MosesTokenizer):
     _LOWER = frozenset(MosesTokenizer.IsLower)
     _ALPHA = frozenset(MosesTokenizer.IsAlpha)
 
-    def __init__(self, language: str) -> None:
-        super().__init__(language)
-        prefixes: list[str] = self.NONBREAKING_PREFIXES
-        self.NONBREAKING_PREFIXES = frozenset(prefixes)
-
     def islower(self, text: str) -> bool:
         return self._LOWER.issuperset(text)
 

@@ -1,7 +1,6 @@
 """From the configuration to each run's settings, and the checks before the first job starts."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from onmt_define.errors import UserError
@@ -55,7 +54,6 @@ def check_options(config: dict[str, Any], where: str, gpus_given: int | None) ->
         runs = [*config["translation"]["runs"], *config.get("language_models", {"runs": []})["runs"]]
         wanted = min(gpus_given, max(run["gpus"] for run in runs))
         require_gpus(wanted, len(visible_gpus()), config["allow_cpu"], f"{where}: a training")
-    from onmt_define.lm.settings import check_settings
     from onmt_define.workflow.training_config import check_decoding_options, check_training_options
 
     for run in config["translation"]["runs"]:
@@ -63,6 +61,7 @@ def check_options(config: dict[str, Any], where: str, gpus_given: int | None) ->
         check_training_options(options, f"{where}, run {run['name']!r}")
     check_decoding_options(config["translation"]["decoding"], f"{where}, translation.decoding")
     for run in config.get("language_models", {"runs": []})["runs"]:
-        texts = (Path("train"), Path("valid"), Path("test"))
-        settings = language_model_settings(config, run["name"], run["seeds"][0], list(map(str, texts)))
+        from onmt_define.lm.settings import check_settings
+
+        settings = language_model_settings(config, run["name"], 1, ("train", "valid", "test"))
         check_settings(settings, f"{where}, run {run['name']!r}")

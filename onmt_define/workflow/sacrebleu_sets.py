@@ -28,7 +28,7 @@ def fetch_test_set(
     from sacrebleu.dataset import DATASETS  # takes half a second
 
     dataset, pair = DATASETS[name], "-".join(LANGUAGE_PAIR)
-    (url,), (md5,) = dataset.data, dataset.md5
+    (url,), (md5,) = dataset.data or [], dataset.md5 or []
     mirrors = [Mirror(url, f"md5:{md5}")]
     # Underscored names of sacrebleu: it has no public way to ask where it will look.
     raw_folder = Path(dataset._rawdir)

@@ -8,7 +8,6 @@ import yaml
 
 import onmt_define.opennmt.startup  # noqa: F401  before OpenNMT-py, also outside site-packages
 from onmt_define.errors import UserError
-from onmt_define.files import complete_or_absent
 
 SET_BY_THE_WORKFLOW = (
     "config",
@@ -94,12 +93,6 @@ def _parse(parser: Any, options: dict[str, Any], where: str) -> Any:
     contents = yaml.safe_dump(options, allow_unicode=True, sort_keys=False)
     opt, _ = parser.parse_known_args(args=[], config_file_contents=contents)
     return opt
-
-
-def write_training_config(config: dict[str, Any], path: str | Path) -> None:
-    """Write the resolved configuration, complete or not at all."""
-    with complete_or_absent(path) as temporary, open(temporary, "w", encoding="utf-8") as stream:
-        yaml.safe_dump(config, stream, allow_unicode=True, sort_keys=False)
 
 
 def spread_over_gpus(config: dict[str, Any], gpus: int) -> tuple[int, list[int]]:

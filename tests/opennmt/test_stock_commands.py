@@ -1,0 +1,155 @@
+"""The stock OpenNMT-py commands with a DeFINE model, and what they say to bad options."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from onmt_define.workflow.checkpoints import load
+
+pytestmark = pytest.mark.slow
+
+
+def test_training_announces_the_embedding(trained):
+    _, output = trained
+    # Tables of 40 x 16 and a unit of 16-48-... each: 40 = 30 words, 4 specials, padded to 8.
+    assert "embedding_type define n=16 k=64 m=32 N=3 groups=4,2,1" in output
+    assert "in the model" in output
+
+
+def test_checkpoint_holds_options_and_unit(trained):
+    folder, _ = trained
+    checkpoint = load(folder / "model_step_20.pt")
+    assert checkpoint["opt"].embedding_type == "define"
+    assert checkpoint["opt"].define_depth == 3
+    table = "encoder.embeddings.make_embedding.emb_luts.0.embedding.map_table.weight"
+    assert checkpoint["model"][table].shape[1] == 16
+
+
+def test_translate_average_release_and_resume(trained, run_command):
+    folder, _ = trained
+    models = ["model_step_10.pt", "model_step_20.pt"]
+    averaged = run_command("onmt_average_models", "-m", *models, "-o", "average.pt", cwd=folder)
+    assert averaged.returncode == 0, averaged.stderr
+    released = run_command(
+        "onmt_release_model", "--model", models[1], "--output", "released.pt", cwd=folder
+    )
+    assert released.returncode == 0, released.stderr
+    translations = {}
+    for model in (models[1], "average.pt", "released.pt"):
+        result = run_command(
+            "onmt_translate", "-model", model, "-src", "valid.src", "-output", "hyp", cwd=folder
+        )
+        assert result.returncode == 0, result.stderr
+        translations[model] = (folder / "hyp").read_text()
+        assert translations[model].count("\n") == 20
+    assert translations["released.pt"] == translations[models[1]]
+    resumed = run_command(
+        *("onmt_train", "-config", "train.yaml", "-train_from", models[0]),
+        *("-save_model", "resumed"),
+        cwd=folder,
+    )
+    assert resumed.returncode == 0, resumed.stderr
+    assert (folder / "resumed_step_20.pt").exists()
+
+
+@pytest.mark.parametrize("embedding", ["standard", "projective", "define"])
+def test_shared_embeddings_of_every_type(toy, run_command, embedding, tmp_path):
+    shared = run_command(
+        *("onmt_build_vocab", "-config", "train.yaml", "-n_sample", "-1", "-share_vocab"),
+        *("-src_vocab", tmp_path / "vocab"),
+        cwd=toy,
+    )
+    assert shared.returncode == 0, shared.stderr
+    result = run_command(
+        *("onmt_train", "-config", "train.yaml", "-embedding_type", embedding),
+        *("-share_vocab", "-share_embeddings", "-src_vocab", tmp_path / "vocab"),
+        *("-tgt_vocab", tmp_path / "vocab", "-save_model", tmp_path / "m", "-train_steps", "10"),
+        cwd=toy,
+    )
+    assert result.returncode == 0, result.stderr
+    model = load(tmp_path / "m_step_10.pt")["model"]
+    prefix = "embeddings.make_embedding.emb_luts."
+    names = [name for name in model if name.startswith(f"encoder.{prefix}")]
+    assert len(names) == {"standard": 1, "projective": 2, "define": 9}[embedding]
+    for name in names:
+        assert torch.equal(model[name], model[name.replace("encoder", "decoder")]), name
+    translated = run_command(
+        *("onmt_translate", "-model", tmp_path / "m_step_10.pt", "-src", "valid.src"),
+        *("-output", tmp_path / "hyp"),
+        cwd=toy,
+    )
+    assert translated.returncode == 0, translated.stderr
+
+
+def test_two_spawned_workers_see_the_plugin(toy, run_command, tmp_path):
+    shim = Path(__file__).parent / "two_cpu_workers"
+    result = run_command(
+        *("onmt_train", "-config", "train.yaml", "-save_model", tmp_path / "m"),
+        *("-world_size", "2", "-gpu_ranks", "0", "1", "-gpu_backend", "gloo"),
+        *("-master_port", str(20000 + os.getpid() % 20000)),
+        cwd=toy,
+        env={"PYTHONPATH": str(shim)},
+    )
+    output = result.stdout + result.stderr
+    assert result.returncode == 0, output
+    assert output.count("worker built embedding_type define") == 2, output
+    model = load(tmp_path / "m_step_20.pt")["model"]
+    assert any("unit.maps.0.kernel" in name for name in model)
+
+
+def test_help_lists_the_options(run_command, tmp_path):
+    text = run_command("onmt_train", "--help", cwd=tmp_path).stdout
+    for option in ("--embedding_type", "--define_map_dim", "--define_depth"):
+        assert option in text
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"define_dept": 7}, "unknown key 'define_dept' in bad.yaml, did you mean 'define_depth'?"),
+        ({"embedding_typ": "define"}, "unknown key 'embedding_typ' in bad.yaml"),
+        ({"no_such_thing": 1}, "unknown key 'no_such_thing' in bad.yaml"),
+        ({"embedding_type": "defin"}, "invalid choice: 'defin'"),
+        ({"embeddings_type": "define"}, "the input layer's option is embedding_type"),
+        ({"define_map_dim": 18}, "define_map_dim is 18, expected a multiple of 4"),
+        ({"define_groups": 3}, "define_groups is 3, expected a power of two"),
+        ({"define_depth": 1}, "define_depth is 1, expected a whole number of at least 2"),
+        ({"word_vec_size": 48}, "word_vec_size is 48, but a Transformer of hidden_size 32"),
+        ({"world_size": 2}, "world_size is 2 but gpu_ranks is empty"),
+        ({"share_decoder_embeddings": True}, "share_decoder_embeddings can't be combined"),
+        ({"optim": "sparseadam"}, "optim sparseadam can't be combined"),
+    ],
+)
+def test_bad_options_get_one_sentence(toy, monkeypatch, capsys, change, sentence):
+    import onmt.bin.train
+
+    options = yaml.safe_load((toy / "train.yaml").read_text())
+    (toy / "bad.yaml").write_text(yaml.safe_dump({**options, **change, "save_model": "bad"}))
+    monkeypatch.chdir(toy)
+    monkeypatch.setattr(sys, "argv", ["onmt_train", "-config", "bad.yaml"])
+    with pytest.raises(SystemExit) as exit_status:
+        onmt.bin.train.main()
+    assert exit_status.value.code == 2
+    assert sentence in capsys.readouterr().err
+    assert not list(toy.glob("bad_step*"))
+
+
+def test_a_mistake_on_the_command_line_is_one_line(toy, run_command):
+    result = run_command("onmt_train", "-config", "train.yaml", "--define_dpth", "3", cwd=toy)
+    assert result.returncode == 2
+    assert "unknown option '--define_dpth', did you mean 'define_depth'?" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_python_start_stays_light(tmp_path):
+    code = "import sys; print([m for m in ('torch', 'onmt', 'yaml') if m in sys.modules])"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert output.stdout.strip() == "[]"
+    hook = "import sys; print('onmt_define.opennmt.startup' in sys.modules)"
+    output = subprocess.run([sys.executable, "-c", hook], capture_output=True, text=True)
+    assert output.stdout.strip() == "True"
