@@ -29,7 +29,7 @@ include: "rules/report.smk"
 rule all:
     default_target: True
     input:
-        f"{RESULTS}/report/index.html",
+        REPORT,
 
 
 onstart:
@@ -37,4 +37,5 @@ onstart:
 
 
 onsuccess:
-    print(f"\nReport: {os.path.abspath(RESULTS)}/report/index.html")
+    if os.path.exists(REPORT):
+        print(f"\nReport: {os.path.abspath(REPORT)}")

@@ -47,6 +47,7 @@ RAW = f"data/{CORPUS['name']}/raw"
 CLEAN = f"data/{CORPUS['name']}/clean-{CLEAN_KEY}"
 BPE = f"data/{CORPUS['name']}/bpe-{BPE_KEY}"
 RESULTS = f"results/{CONFIG['name']}"
+REPORT = f"{RESULTS}/report/index.html"
 
 TRANSLATION_RUNS = {run["name"]: run for run in CONFIG["translation"]["runs"]}
 LANGUAGE_MODEL_RUNS = {
@@ -84,9 +85,10 @@ def gpus_of(runs):
 
 def check_before_start():
     """Stop with one sentence before the first job; not called in a dry run."""
+    gpu = workflow.global_resources.get("gpu")
+    # On a cluster the GPUs are elsewhere, and the jobs look for them.
+    gpus_given = gpu.value if gpu and workflow.local_exec else None
     try:
-        given = workflow.global_resources.get("gpu")
-        local = not workflow.remote_exec and workflow.executor_plugin is None
-        check_options(CONFIG, CONFIG_FILE, gpus_given=given if local else None)
+        check_options(CONFIG, CONFIG_FILE, gpus_given)
     except UserError as error:
         raise WorkflowError(str(error))

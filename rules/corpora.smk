@@ -113,5 +113,5 @@ rule clean_corpus:
         "{params.program} --input {params.raw:q} --output {params.clean:q} "
         "--source-language {SOURCE} --target-language {TARGET} --splits {wildcards.split:q} "
         "--max-tokens {params.cleaning[max_tokens]} "
-        "--max-ratio {params.cleaning[max_length_ratio]} {params.dashes} "
+        "--max-length-ratio {params.cleaning[max_length_ratio]} {params.dashes} "
         "--threads {threads} 2>&1 | tee {log:q} >&2"

@@ -39,7 +39,7 @@ rule report:
         provenance=[f"{RAW}/provenance.json"] if "download" in CORPUS else [],
         counts=expand(f"{CLEAN}/{{split}}.counts.json", split=["train", "valid"]),
     output:
-        f"{RESULTS}/report/index.html",
+        REPORT,
     log:
         f"{RESULTS}/logs/report.log",
     benchmark:

@@ -5,10 +5,10 @@ Example: python scripts/clean_corpus.py --input data/multi30k/raw --output data/
              --max-tokens 100 --max-length-ratio 2 --threads 4
 
 Inputs:  {split}.{language} in the input folder, for every split named.
-Outputs: the same names in the output folder, tokens joined by single spaces, and counts.json (pairs
-         read, kept, and dropped by reason). Only the split `train` loses pairs: those with an empty
-         side, a side of more than --max-tokens tokens, or one side more than --max-length-ratio
-         times as long as the other. All other splits keep every line.
+Outputs: the same names in the output folder, tokens joined by single spaces, and
+         {split}.counts.json (pairs read, kept, and dropped by reason). Only the split `train`
+         loses pairs: those with an empty side, a side of more than --max-tokens tokens, or one
+         side more than --max-length-ratio times as long as the other.
 """
 
 import argparse

@@ -102,7 +102,9 @@ def test_filters_drop_training_pairs_only(tmp_path: Path) -> None:
     dropped = {"empty": 2, "length_ratio": 1, "too_long": 1}
     assert counts["train"] == {"pairs": 6, "kept": 2, "dropped": dropped}
     assert counts["valid"] == counts["news"] == {"pairs": 6, "kept": 6, "dropped": {}}
-    assert json.loads((tmp_path / "clean" / "counts.json").read_text()) == counts
+    for split, numbers in counts.items():
+        written = (tmp_path / "clean" / f"{split}.counts.json").read_text()
+        assert json.loads(written) == numbers
     assert lines_of(tmp_path / "clean" / "train.de") == ["Guten Morgen .", "w w w w w"]
     assert lines_of(tmp_path / "clean" / "news.en")[1:3] == ["", ""]
 
@@ -168,7 +170,7 @@ def test_processes_keep_the_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     one = clean_corpus(raw, tmp_path / "one", ["train"], SETTINGS, threads=1)
     two = clean_corpus(raw, tmp_path / "two", ["train"], SETTINGS, threads=2)
     assert one == two
-    for name in ("train.en", "train.de", "counts.json"):
+    for name in ("train.en", "train.de", "train.counts.json"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     assert not multiprocessing.active_children()
 

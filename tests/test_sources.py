@@ -169,8 +169,8 @@ def test_direction_and_repetition_change_nothing(
 def test_interrupted_sacrebleu_cache_is_mended(
     catalogue: dict, tmp_path: Path, mirror: Path
 ) -> None:
-    cut_short = tmp_path / "sacrebleu" / "mini" / "full" / "mini_full.en-de.src"
-    write(cut_short, b"A news")
+    fetch(catalogue, tmp_path, mirror, test_sets=["mini-news"])
+    (tmp_path / "sacrebleu" / "mini" / "full" / "mini_full.en-de.src").write_text("A news")
     fetch(catalogue, tmp_path, mirror, test_sets=["mini-news"])
     assert (tmp_path / "raw" / "mini-news.en").read_text() == "A news item.\nAnother.\n"
 

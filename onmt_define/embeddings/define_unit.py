@@ -104,8 +104,8 @@ class DefineUnit(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         hidden = self.maps[0](inputs)
-        for linear, norm in zip(self.maps[1:], self.norms, strict=True):
-            mixed = split_and_mix(inputs, hidden, linear.groups)
+        for linear, norm, groups in zip(self.maps[1:], self.norms, self.groups[1:], strict=True):
+            mixed = split_and_mix(inputs, hidden, groups)
             hidden = linear(self.dropout(self.activation(norm(mixed))))
         return hidden
 

@@ -14,7 +14,7 @@ from onmt.utils.logging import logger
 from torch import Tensor, nn
 
 from onmt_define.opennmt.embedding_types import STANDARD
-from onmt_define.opennmt.registry import embedding_types
+from onmt_define.opennmt.registry import build_embedding
 
 
 class WordLookup(nn.Module):
@@ -27,6 +27,8 @@ class WordLookup(nn.Module):
 
     Shapes: token ids (batch, length) to vectors (batch, length, embedding_dim).
     """
+
+    embedding: Any
 
     def __init__(self, embedding: nn.Module, scale: float) -> None:
         super().__init__()
@@ -84,9 +86,7 @@ def patch(module: ModuleType) -> None:
 
 def _exchange_word_table(embeddings: Any, opt: Namespace, for_encoder: bool) -> None:
     table = embeddings.word_lut
-    embedding = embedding_types()[opt.embedding_type].from_opt(  # type: ignore[attr-defined]
-        opt, table.num_embeddings, table.embedding_dim, table.padding_idx
-    )
+    embedding = build_embedding(opt, table.num_embeddings, table.embedding_dim, table.padding_idx)
     scale = 1 / math.sqrt(embeddings.embedding_size) if opt.position_encoding else 1.0
     embeddings.emb_luts[0] = WordLookup(embedding, scale)
     if opt.freeze_word_vecs_enc if for_encoder else opt.freeze_word_vecs_dec:

@@ -13,7 +13,7 @@ import torch
 from onmt_define.embeddings import DimensionError
 from onmt_define.errors import UserError
 from onmt_define.opennmt.embedding_types import STANDARD
-from onmt_define.opennmt.registry import embedding_types
+from onmt_define.opennmt.registry import build_embedding, embedding_types
 
 OPTION_OF_ARGUMENT = {
     "input_dim": "define_map_dim",
@@ -81,11 +81,15 @@ def patch_parser(parser_class: Any) -> None:
     @functools.wraps(parse_known_args)
     def checked_parse_known_args(self: Any, *args: Any, **settings: Any) -> Any:
         namespace, unknown = parse_known_args(self, *args, **settings)
+        _refuse_unknown_keys(self)
         _refuse_unknown_options(self, unknown)
         return namespace, unknown
 
     def error(self: Any, message: str) -> None:
         """One sentence in place of several screens of usage."""
+        if "unknown key" not in message:
+            # argparse takes a mistyped config key for an abbreviation and complains of its value.
+            _refuse_unknown_keys(self)
         if "embeddings_type" in message:
             message += " (the input layer's option is embedding_type, without the s)"
         self.exit(2, f"{self.prog}: error: {message}; --help lists the options\n")
@@ -111,8 +115,8 @@ def patch_parser(parser_class: Any) -> None:
     parser_class.validate_train_opts = classmethod(checked_validate_train_opts)
 
 
-def _refuse_unknown_options(parser: Any, unknown_arguments: list[str]) -> None:
-    """Stop at a config key or an option that isn't exactly a known one.
+def _refuse_unknown_keys(parser: Any) -> None:
+    """Stop at a config key that isn't exactly an option.
 
     A key that is only the beginning of an option would be taken for it by argparse, so the
     parser's own record of where settings came from is read, not only what it left over.
@@ -124,6 +128,10 @@ def _refuse_unknown_options(parser: Any, unknown_arguments: list[str]) -> None:
             for key, (action, _) in settings.items():
                 if action is None and key not in known:
                     parser.error(f"unknown key {key!r} in {file}{_nearest(key, known)}")
+
+
+def _refuse_unknown_options(parser: Any, unknown_arguments: list[str]) -> None:
+    known = _known_keys(parser)
     for argument in unknown_arguments:
         match = re.match(r"--?([A-Za-z]\w*)", argument)
         if match and match[1] not in known:
@@ -159,8 +167,8 @@ def _config_keys(parser: Any) -> set[str]:
 
 
 def _nearest(key: str, known: set[str]) -> str:
-    longer = sorted(name for name in known if name.startswith(key))
-    nearest = longer[:1] or difflib.get_close_matches(key, known, n=1)
+    longer = sorted((name for name in known if name.startswith(key)), key=len)
+    nearest = longer[:1] or difflib.get_close_matches(key, sorted(known), n=1)
     return f", did you mean {nearest[0]!r}?" if nearest else ""
 
 
@@ -191,7 +199,7 @@ def validate_embedding_options(opt: Namespace) -> None:
 def _check_buildable(opt: Namespace, width: int) -> None:
     try:
         with torch.device("meta"):
-            embedding_types()[opt.embedding_type].from_opt(opt, 2, width, 1)
+            build_embedding(opt, 2, width, 1)
     except DimensionError as error:
         option = OPTION_OF_ARGUMENT.get(error.argument, error.argument)
         raise UserError(f"{option} is {error.value!r}, expected {error.expected}") from error

@@ -13,12 +13,14 @@ Name the module that holds it under the entry point group `onmt_define.embedding
 and the stock commands know `embedding_type: mine`.
 """
 
+from argparse import Namespace
 from collections.abc import Callable
 from importlib.metadata import entry_points
+from typing import Any
 
 ENTRY_POINT_GROUP = "onmt_define.embeddings"
 
-_classes: dict[str, type] = {}
+_classes: dict[str, Any] = {}
 
 
 def register_embedding(name: str) -> Callable[[type], type]:
@@ -37,7 +39,15 @@ def register_embedding(name: str) -> Callable[[type], type]:
     return register
 
 
-def embedding_types() -> dict[str, type]:
+def build_embedding(
+    opt: Namespace, num_embeddings: int, embedding_dim: int, padding_idx: int
+) -> Any:
+    """The embedding module that `opt.embedding_type` names, built from the options."""
+    cls = embedding_types()[opt.embedding_type]
+    return cls.from_opt(opt, num_embeddings, embedding_dim, padding_idx)
+
+
+def embedding_types() -> dict[str, Any]:
     """All embedding types by name: ours and those of installed packages."""
     import onmt_define.opennmt.embedding_types  # noqa: F401  registers ours
 

@@ -92,8 +92,7 @@ def _add_placeholders(packages: Sequence[str]) -> list[str]:
     missing = [
         package
         for package in packages
-        if package not in sys.modules
-        and importlib.machinery.PathFinder.find_spec(package) is None
+        if package not in sys.modules and importlib.machinery.PathFinder.find_spec(package) is None
     ]
     for package in missing:
         sys.modules[package] = _Placeholder(package)

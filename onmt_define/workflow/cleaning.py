@@ -51,10 +51,10 @@ def clean_corpus(
     settings: CleaningSettings,
     threads: int = 1,
 ) -> dict[str, dict]:
-    """Clean {split}.{language} of `input_dir` into `output_dir`, and write counts.json beside them.
+    """Clean {split}.{language} of `input_dir` into `output_dir`, and {split}.counts.json beside it.
 
     The split `train` is filtered; every other keeps all its lines, blank ones too. Returns what
-    counts.json holds: for each split the number of pairs, of pairs kept, and of pairs dropped by
+    they hold: for each split the number of pairs, of pairs kept, and of pairs dropped by
     reason (`empty`, `too_long`, `length_ratio`). Raises `UserError` if no training pair is left.
     """
     counts = {}
@@ -63,8 +63,8 @@ def clean_corpus(
             counts[split] = _clean_split(
                 Path(input_dir), Path(output_dir), split, settings, pool, CHUNKS_AHEAD * threads
             )
-    with complete_or_absent(Path(output_dir) / "counts.json") as path:
-        path.write_text(json.dumps(counts, indent=2) + "\n", encoding="utf-8")
+            with complete_or_absent(Path(output_dir) / f"{split}.counts.json") as path:
+                path.write_text(json.dumps(counts[split], indent=2) + "\n", encoding="utf-8")
     return counts
 
 
@@ -97,7 +97,7 @@ def _clean_split(
     inputs = [input_dir / f"{split}.{language}" for language in languages]
     pairs, kept = count_lines(inputs[0]), 0
     dropped: Counter[str] = Counter()
-    clean = functools.partial(clean_chunk, settings, True)
+    clean = functools.partial(clean_chunk, settings, split == "train")
     with ExitStack() as stack:
         paths = [
             stack.enter_context(complete_or_absent(output_dir / f"{split}.{language}"))

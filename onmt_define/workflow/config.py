@@ -26,7 +26,9 @@ def complete_config(config: Any, where: str) -> dict[str, Any]:
     Raises:
         UserError: naming the key, what was found and what is expected.
     """
-    schema = yaml.safe_load(files("onmt_define.workflow").joinpath("config.schema.yaml").read_text())
+    schema = yaml.safe_load(
+        files("onmt_define.workflow").joinpath("config.schema.yaml").read_text()
+    )
     validate(config, schema, where)
     completed = _with_defaults(config, schema, schema["$defs"])
     _check_corpus(completed, where)

@@ -25,7 +25,8 @@ from onmt_define.workflow.demo_lexicon import CASES, Adjective, Modal, Noun, Ver
 
 Item = TypeVar("Item")
 
-ZIPF_OFFSET = 4.0
+ZIPF_OFFSET = 1.0
+ZIPF_EXPONENT = 1.5
 
 
 class Pair(NamedTuple):
@@ -452,7 +453,7 @@ def english_infinitive(clause: Clause) -> str:
 @cache
 def zipf_weights(count: int) -> tuple[float, ...]:
     """Return the running sums of 1 / (rank + offset) over `count` ranks."""
-    return tuple(accumulate(1 / (rank + ZIPF_OFFSET) for rank in range(1, count + 1)))
+    return tuple(accumulate((rank + ZIPF_OFFSET) ** -ZIPF_EXPONENT for rank in range(1, count + 1)))
 
 
 class Draw:

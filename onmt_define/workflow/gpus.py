@@ -62,13 +62,16 @@ def lease_folder() -> Path:
 
 @contextmanager
 def lease(wanted: int, job: str) -> Iterator[list[str]]:
-    """Hold `wanted` GPUs; yields their ids for CUDA_VISIBLE_DEVICES.
+    """Hold `wanted` GPUs, which may be none; yields their ids for CUDA_VISIBLE_DEVICES.
 
     Under SLURM the scheduler has already given the job its own GPUs, which are used as they are.
 
     Raises:
         UserError: if fewer GPUs than wanted are visible at all.
     """
+    if wanted == 0:
+        yield []
+        return
     gpus = visible_gpus()
     require_gpus(wanted, len(gpus), allow_cpu=False, what=job)
     if "SLURM_JOB_ID" in os.environ:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from onmt_define.errors import UserError
 from onmt_define.workflow.gpus import require_gpus, visible_gpus
 
 
@@ -17,7 +16,9 @@ def language_model_settings(
 ) -> dict[str, Any]:
     """The settings of a language-model run; `texts` are the paths for train, valid and test."""
     run = _run(config, "language_models", run_name)
-    corpus = run["corpus"].get("download") or f"{config['corpus']['name']} ({run['corpus']['language']})"
+    corpus = (
+        run["corpus"].get("download") or f"{config['corpus']['name']} ({run['corpus']['language']})"
+    )
     return {
         **config["language_models"]["training"],
         **run["options"],
@@ -51,7 +52,10 @@ def check_options(config: dict[str, Any], where: str, gpus_given: int | None) ->
         UserError: an option that OpenNMT-py or the plug-in refuses, or GPUs that aren't there.
     """
     if gpus_given is not None:
-        runs = [*config["translation"]["runs"], *config.get("language_models", {"runs": []})["runs"]]
+        runs = [
+            *config["translation"]["runs"],
+            *config.get("language_models", {"runs": []})["runs"],
+        ]
         wanted = min(gpus_given, max(run["gpus"] for run in runs))
         require_gpus(wanted, len(visible_gpus()), config["allow_cpu"], f"{where}: a training")
     from onmt_define.workflow.training_config import check_decoding_options, check_training_options

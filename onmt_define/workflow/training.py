@@ -8,29 +8,25 @@ newest whole checkpoint.
 import ctypes
 import json
 import os
-import platform
 import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager, nullcontext
-from importlib.metadata import version
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
 import torch
 from filelock import FileLock, Timeout
 
-from onmt_define import __version__
-from onmt_define.embeddings.define_unit import cyclic_groups
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
-from onmt_define.opennmt.embedding_types import STANDARD
 from onmt_define.schema import load_yaml
 from onmt_define.workflow import checkpoints
 from onmt_define.workflow.gpus import lease, require_gpus, visible_gpus
 from onmt_define.workflow.learning_curve import LearningCurve
 from onmt_define.workflow.training_config import spread_over_gpus
+from onmt_define.workflow.training_record import training_record
 
 SECONDS_BETWEEN_PROGRESS_LINES = 10.0
 
@@ -70,7 +66,7 @@ def train(
         step = resume[0] if resume else 0
         if step < config["train_steps"]:
             state.start_try(step)
-            with lease(use_gpus, name) if use_gpus else nullcontext([]) as ids:
+            with lease(use_gpus, name) as ids:
                 command = _command(config_path, config, resume, use_gpus)
                 _run(command, ids, threads, name, config["train_steps"], state, log)
             resume = checkpoints.newest_valid(output / "checkpoints")
@@ -82,7 +78,27 @@ def train(
                 )
         assert resume is not None
         checkpoints.prune(output / "checkpoints", max(1, config.get("keep_checkpoint", -1)))
-        _finish(output, resume[1], state, use_gpus, threads, corpus)
+        checkpoint = checkpoints.load(resume[1])
+        record = training_record(
+            checkpoint,
+            run=output.parent.name,
+            seed=config["seed"],
+            corpus=corpus,
+            steps=resume[0],
+            device=_device(use_gpus, threads),
+            curve=state.curve,
+            tries=state.tries,
+        )
+        with complete_or_absent(output / "record.json") as temporary:
+            temporary.write_text(json.dumps(record, indent=1), encoding="utf-8")
+        with complete_or_absent(output / "model.pt") as temporary:
+            torch.save({**checkpoint, "optim": None}, temporary)
+
+
+def _device(gpus: int, threads: int) -> str:
+    if gpus:
+        return f"{gpus} x {torch.cuda.get_device_name(0)}"
+    return f"CPU, {threads} thread{'s' if threads > 1 else ''}"
 
 
 @contextmanager
@@ -216,79 +232,3 @@ class _Progress:
             file=sys.stderr,
             flush=True,
         )
-
-
-def _finish(
-    output: Path, checkpoint_path: Path, state: _State, gpus: int, threads: int, corpus: str
-) -> None:
-    checkpoint = checkpoints.load(checkpoint_path)
-    record = {
-        "kind": "translation",
-        "run": output.parent.name,
-        "seed": int(output.name.removeprefix("seed")),
-        "corpus": corpus,
-        "embedding": _embedding(checkpoint["opt"]),
-        "parameters": count_parameters(checkpoint),
-        "vocabulary": {
-            side: len(checkpoint["vocab"][key])
-            for side, key in (("source", "src"), ("target", "tgt"))
-        },
-        "steps": checkpoints.by_step(output / "checkpoints")[0][0],
-        "seconds": round(sum(attempt["seconds"] for attempt in state.tries), 1),
-        "device": _device(gpus, threads),
-        "tries": state.tries,
-        "tokens_per_second": state.curve.tokens_per_second(),
-        "learning_curve": state.curve.training,
-        "validation": state.curve.validation,
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "OpenNMT-py": version("OpenNMT-py"),
-            "onmt_define": __version__,
-        },
-    }
-    with complete_or_absent(output / "record.json") as temporary:
-        temporary.write_text(json.dumps(record, indent=1), encoding="utf-8")
-    with complete_or_absent(output / "model.pt") as temporary:
-        torch.save({**checkpoint, "optim": None}, temporary)
-
-
-def _embedding(opt: Any) -> dict[str, Any]:
-    kind = getattr(opt, "embedding_type", STANDARD)
-    embedding = {"type": kind, "output_dim": opt.tgt_word_vec_size}
-    if kind != STANDARD:
-        embedding["map_dim"] = opt.define_map_dim
-    if kind == "define":
-        embedding["expand_dim"] = opt.define_expand_dim
-        embedding["depth"] = opt.define_depth
-        embedding["groups"] = cyclic_groups(opt.define_depth, opt.define_groups)
-    return embedding
-
-
-def count_parameters(checkpoint: dict[str, Any]) -> dict[str, int]:
-    """Parameters by part of the model; a tensor that two parts share counts in the first."""
-    opt = checkpoint["opt"]
-    parts = dict.fromkeys(
-        ("source embedding", "target embedding", "encoder", "decoder", "generator"), 0
-    )
-    for name, tensor in checkpoint["model"].items():
-        if name.endswith("make_embedding.pe.pe"):
-            continue  # the sinusoids, which aren't trained
-        side = name.split(".", 1)[0]
-        if name.startswith(f"{side}.embeddings."):
-            part = "source embedding" if side == "encoder" else "target embedding"
-            if part == "target embedding" and opt.share_embeddings:
-                continue
-            parts[part] += tensor.numel()
-        else:
-            parts[side] += tensor.numel()
-    for name, tensor in checkpoint["generator"].items():
-        if not (name == "weight" and opt.share_decoder_embeddings):
-            parts["generator"] += tensor.numel()
-    return {**parts, "total": sum(parts.values())}
-
-
-def _device(gpus: int, threads: int) -> str:
-    if gpus:
-        return f"{gpus} x {torch.cuda.get_device_name(0)}"
-    return f"CPU, {threads} thread{'s' if threads > 1 else ''}"

@@ -1,7 +1,10 @@
 """One resolved OpenNMT-py configuration for each training, checked before anything starts."""
 
 import math
+import warnings
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import yaml
@@ -38,7 +41,7 @@ def resolve_training(
         side: str(bpe / f"vocabulary-{sharing}.{language}")
         for side, language in (("src", source_language), ("tgt", target_language))
     }
-    data = {
+    data: dict[str, dict[str, Any]] = {
         split: {
             "path_src": str(bpe / f"{split}.{source_language}"),
             "path_tgt": str(bpe / f"{split}.{target_language}"),
@@ -66,9 +69,7 @@ def check_training_options(options: dict[str, Any], where: str) -> None:
     for option in SET_BY_THE_WORKFLOW:
         if option in options:
             raise UserError(f"{where}: the option {option!r} is set by the workflow, leave it out")
-    from onmt.bin.train import _get_parser
-
-    parser = _get_parser()
+    parser = _command("train")._get_parser()
     opt = _parse(parser, {**options, "data": {}, "src_vocab": "-"}, where)
     try:
         parser.validate_train_opts(opt)
@@ -80,16 +81,21 @@ def check_training_options(options: dict[str, Any], where: str) -> None:
 
 def check_decoding_options(options: dict[str, Any], where: str) -> None:
     """Let OpenNMT-py's own parser judge the options for translation."""
-    from onmt.bin.translate import _get_parser
+    _parse(_command("translate")._get_parser(), {**options, "model": "-", "src": "-"}, where)
 
-    _parse(_get_parser(), {**options, "model": "-", "src": "-"}, where)
+
+def _command(name: str) -> ModuleType:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # OpenNMT-py uses names that torch deprecates
+        return import_module(f"onmt.bin.{name}")
 
 
 def _parse(parser: Any, options: dict[str, Any], where: str) -> Any:
-    def error(message: str) -> None:
-        raise UserError(f"{where}: {message.replace(' in method arg', '')}")
+    def exit(status: int, message: str) -> None:
+        sentence = message.split(" error: ", 1)[1].split(";", 1)[0]
+        raise UserError(f"{where}: {sentence.replace(' in method arg', '')}")
 
-    parser.error = error
+    parser.exit = exit
     contents = yaml.safe_dump(options, allow_unicode=True, sort_keys=False)
     opt, _ = parser.parse_known_args(args=[], config_file_contents=contents)
     return opt

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +74,7 @@ def _run_opennmt(
     with (
         tempfile.TemporaryDirectory() as folder,
         open(log_path, "w", encoding="utf-8") as log,
-        lease(1, job) if use_gpu else nullcontext([]) as gpu_ids,
+        lease(int(use_gpu), job) as gpu_ids,
     ):
         source, hypothesis, config = (Path(folder) / name for name in ("src", "hyp", "config.yaml"))
         source.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -52,9 +52,7 @@ def toy(tmp_path_factory, run_command):
         "seed": 1,
     }
     (folder / "train.yaml").write_text(yaml.safe_dump(options))
-    built = run_command(
-        "onmt_build_vocab", "-config", "train.yaml", "-n_sample", "-1", cwd=folder
-    )
+    built = run_command("onmt_build_vocab", "-config", "train.yaml", "-n_sample", "-1", cwd=folder)
     assert built.returncode == 0, built.stderr
     return folder
 

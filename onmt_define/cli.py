@@ -1,0 +1,19 @@
+"""The `onmt_define` command; each subcommand lives with its subject."""
+
+import argparse
+
+from onmt_define import __version__
+from onmt_define.errors import exit_on_user_error
+from onmt_define.lm.commands import add_commands as add_lm_commands
+
+
+def main() -> None:
+    """Run the subcommand that the command line names."""
+    parser = argparse.ArgumentParser(
+        prog="onmt_define", description="DeFINE input layers for sequence models."
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    add_lm_commands(parser.add_subparsers(required=True, metavar="COMMAND"))
+    arguments = parser.parse_args()
+    with exit_on_user_error():
+        arguments.function(arguments)

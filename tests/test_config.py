@@ -1,0 +1,146 @@
+"""Configurations: every shipped one is right, and a mistake is named in one sentence."""
+
+import copy
+
+import pytest
+import yaml
+from conftest import ROOT
+
+from onmt_define.errors import UserError
+from onmt_define.workflow.config import complete_config, load_config, settings_key
+from onmt_define.workflow.plan import check_options
+
+SHIPPED = [ROOT / "config.yaml", *sorted((ROOT / "configs").glob("*.yaml"))]
+DEMO = yaml.safe_load((ROOT / "configs" / "demo.yaml").read_text())
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
+def test_shipped_configurations_pass_every_check(path):
+    check_options(load_config(path), path.name, gpus_given=None)
+
+
+def test_defaults_are_filled_in_without_touching_the_original():
+    original = copy.deepcopy(DEMO)
+    config = complete_config(DEMO, "demo.yaml")
+    assert original == DEMO
+    assert config["mirror"] is None
+    assert config["cleaning"] == {
+        "max_tokens": 100,
+        "max_length_ratio": 2.0,
+        "aggressive_dashes": False,
+    }
+    run = config["translation"]["runs"][0]
+    assert (run["seeds"], run["gpus"]) == ([1], 1)
+
+
+def changed(**changes):
+    """The demo's configuration with values at dotted paths replaced; `...` deletes the key."""
+    config = copy.deepcopy(DEMO)
+    for path, value in changes.items():
+        *parents, last = path.split("__")
+        place = config
+        for parent in parents:
+            place = place[int(parent) if parent.isdigit() else parent]
+        if value is ...:
+            del place[last]
+        else:
+            place[last] = value
+    return config
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        (None, "the document is None, expected object"),
+        ([1], "the document is [1], expected object"),
+        (changed(name=...), "the document lacks the key 'name' (Folder under results/"),
+        (changed(nmae="x"), "unknown key 'nmae', did you mean 'name'?"),
+        (changed(name="../x"), "name: '../x' does not match"),
+        (changed(allow_cpu="yes"), "allow_cpu is 'yes', expected boolean"),
+        (changed(bpe__merges="many"), "bpe.merges is 'many', expected integer"),
+        (changed(bpe__merges=0), "bpe.merges: 0 is less than the minimum of 1"),
+        (changed(bpe__merge=3), "unknown key 'bpe.merge', did you mean 'merges'?"),
+        (changed(test_sets=[]), "test_sets: [] should be non-empty"),
+        (changed(test_sets=["other"]), "a generated corpus has the one test set 'test'"),
+        (
+            changed(test_sets=["train"], corpus__generate=..., corpus__download="x"),
+            "can't be called",
+        ),
+        (changed(source_language="fr"), "a generated corpus has the languages en and de only"),
+        (changed(target_language="en"), "a generated corpus has the languages en and de only"),
+        (changed(corpus={"name": "x"}), "corpus has none of them, expected exactly one of"),
+        (changed(corpus__download="wmt14"), "corpus has download and generate, expected exactly"),
+        (changed(translation__runs__1__name="standard"), "2 runs in translation are called"),
+        (
+            changed(translation__runs__0__seeds=[]),
+            "translation.runs.0.seeds: [] should be non-empty",
+        ),
+        (
+            changed(translation__runs__0__gpu=1),
+            "unknown key 'translation.runs.0.gpu', did you mean",
+        ),
+        (
+            changed(corpus={"name": "x", "files": {"train": "a.en"}}),
+            "corpus.files lacks the key 'valid'",
+        ),
+    ],
+)
+def test_a_wrong_configuration_is_named(config, sentence):
+    with pytest.raises(UserError) as error:
+        complete_config(config, "my.yaml")
+    assert sentence in str(error.value)
+    assert str(error.value).startswith("my.yaml")
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        (changed(translation__training__layer=2), "unknown key 'layer'"),
+        (changed(translation__training__layers="two"), "invalid int value: 'two'"),
+        (changed(translation__training__seed=2), "the option 'seed' is set by the workflow"),
+        (
+            changed(translation__runs__1__options__define_dept=3),
+            "run 'define': unknown key 'define_dept', did you mean 'define_depth'?",
+        ),
+        (
+            changed(translation__runs__1__options__define_map_dim=60),
+            "run 'define': define_map_dim is 60, expected a multiple of 8",
+        ),
+        (
+            changed(translation__runs__1__options__word_vec_size=64),
+            "word_vec_size is 64, but a Transformer of hidden_size 128",
+        ),
+        (changed(translation__decoding__beam=4), "translation.decoding: unknown key 'beam'"),
+        (changed(language_models__training__layrs=2), "run 'lstm-define': unknown key 'layrs'"),
+    ],
+)
+def test_a_wrong_option_is_named_before_anything_starts(config, sentence):
+    with pytest.raises(UserError) as error:
+        check_options(complete_config(config, "my.yaml"), "my.yaml", gpus_given=0)
+    assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("visible", "given", "allow_cpu", "sentence"),
+    [
+        ("", 1, False, "a training asks for 1 GPU, but none is visible"),
+        ("", 0, False, "a training was given no GPU: start Snakemake with --resources gpu=N"),
+        ("0,1", 0, False, "start Snakemake with --resources gpu=N"),
+        ("", 1, True, None),
+        ("0", 1, False, None),
+    ],
+)
+def test_missing_gpus_stop_a_run_before_it_starts(monkeypatch, visible, given, allow_cpu, sentence):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    config = complete_config(changed(allow_cpu=allow_cpu), "my.yaml")
+    if sentence is None:
+        check_options(config, "my.yaml", gpus_given=given)
+    else:
+        with pytest.raises(UserError, match="a training") as error:
+            check_options(config, "my.yaml", gpus_given=given)
+        assert sentence in str(error.value)
+
+
+def test_a_key_changes_with_the_settings_and_only_with_them():
+    assert settings_key({"a": 1, "b": 2}) == settings_key({"b": 2, "a": 1})
+    assert settings_key({"a": 1}) != settings_key({"a": 2})

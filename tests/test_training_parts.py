@@ -1,0 +1,230 @@
+"""The parts of a training's wrapper: configuration, log lines, checkpoints, GPU leases, scores."""
+
+import json
+import os
+import subprocess
+import sys
+from argparse import Namespace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onmt_define.errors import UserError
+from onmt_define.files import complete_or_absent
+from onmt_define.workflow import checkpoints, gpus
+from onmt_define.workflow.learning_curve import LearningCurve
+from onmt_define.workflow.scoring import score
+from onmt_define.workflow.training_config import resolve_training, spread_over_gpus
+from onmt_define.workflow.training_record import count_parameters
+from onmt_define.workflow.translating import decode_bpe
+
+LOG = """\
+[2026-01-01 10:00:00,000 INFO] Step  5/   20; acc: 0.0; ppl: 4297.4; xent: 8.4; lr: 0.00019; \
+sents:     266; bsz:  647/ 658/53; 2912/2961 tok/s;      1 sec;
+[2026-01-01 10:00:01,000 INFO] Step 10/   20; acc: 0.1; ppl: 4023.7; xent: 8.3; lr: 0.00034; \
+sents:     338; bsz:  699/ 740/68; 4759/5043 tok/s;      2 sec;
+[2026-01-01 10:00:02,000 INFO] valid stats calculation
+[2026-01-01 10:00:02,000 INFO] Train perplexity: 4150.3
+[2026-01-01 10:00:02,000 INFO] Validation perplexity: 3649.29
+[2026-01-01 10:00:02,000 INFO] Validation accuracy: 0.672269
+"""
+
+
+def read(log):
+    curve = LearningCurve()
+    for line in log.splitlines():
+        curve.read_line(line)
+    return curve
+
+
+def test_log_lines_become_points():
+    curve = read(LOG)
+    assert [point["step"] for point in curve.training] == [5, 10]
+    assert curve.training[1]["train_perplexity"] == 4023.7
+    assert curve.training[1]["learning_rate"] == 0.00034
+    assert curve.validation == [{"step": 10, "perplexity": 3649.29, "accuracy": 0.672269}]
+    assert curve.tokens_per_second() == {"source": 4759, "target": 5043}
+
+
+def test_a_resumed_training_replaces_what_it_repeats():
+    curve = read(LOG)
+    curve.forget_after(5)
+    assert [point["step"] for point in curve.training] == [5]
+    assert curve.validation == []
+
+
+def test_diverged_training_is_read_as_such():
+    curve = read(LOG.replace("4023.7", "nan").replace("3649.29", "nan"))
+    assert curve.training[1]["train_perplexity"] != curve.training[1]["train_perplexity"]
+
+
+@given(batch=st.integers(64, 10_000), count=st.integers(1, 16), number=st.integers(1, 8))
+def test_effective_batch_does_not_depend_on_the_number_of_gpus(batch, count, number):
+    batch_size, counts = spread_over_gpus({"batch_size": batch, "accum_count": [count]}, number)
+    effective = batch_size * counts[0] * number
+    assert abs(effective - batch * count) <= counts[0] * number
+
+
+def test_resolved_training_names_files_and_seed():
+    config = resolve_training(
+        {"layers": 2, "share_vocab": True},
+        bpe_dir="data/x/bpe-1",
+        output_dir="results/x/mt/a/seed3",
+        source_language="en",
+        target_language="de",
+        seed=3,
+    )
+    assert config["data"]["train"]["path_tgt"] == "data/x/bpe-1/train.de"
+    assert config["src_vocab"] == "data/x/bpe-1/vocabulary-shared.en"
+    assert config["save_model"] == "results/x/mt/a/seed3/checkpoints/checkpoint"
+    assert (config["seed"], config["layers"]) == (3, 2)
+
+
+def save_checkpoint(path, **parts):
+    content = {"model": {}, "generator": {}, "vocab": {}, "opt": Namespace(), "optim": {}}
+    torch.save({**content, **parts}, path)
+
+
+def test_newest_whole_checkpoint_is_found_and_truncated_ones_go(tmp_path):
+    for step in (10, 20, 100):
+        save_checkpoint(tmp_path / f"checkpoint_step_{step}.pt", model={"x": torch.ones(1000)})
+    newest = tmp_path / "checkpoint_step_100.pt"
+    newest.write_bytes(newest.read_bytes()[:-500])
+    (tmp_path / "checkpoint_step_200.pt").write_bytes(b"")
+    assert checkpoints.newest_valid(tmp_path) == (20, tmp_path / "checkpoint_step_20.pt")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "checkpoint_step_10.pt",
+        "checkpoint_step_20.pt",
+    ]
+
+
+def test_a_flipped_byte_is_noticed(tmp_path):
+    path = tmp_path / "checkpoint_step_10.pt"
+    save_checkpoint(path, model={"x": torch.ones(1000)})
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+    assert checkpoints.newest_valid(tmp_path) is None
+
+
+class Hostile:
+    def __reduce__(self):
+        return os.system, ("touch hostile-ran",)
+
+
+def test_a_hostile_checkpoint_does_not_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save_checkpoint(tmp_path / "checkpoint_step_10.pt", optim=Hostile())
+    assert checkpoints.newest_valid(tmp_path) is None
+    assert not (tmp_path / "hostile-ran").exists()
+
+
+def test_old_checkpoints_are_pruned(tmp_path):
+    for step in (10, 20, 30, 100):
+        save_checkpoint(tmp_path / f"checkpoint_step_{step}.pt")
+    checkpoints.prune(tmp_path, keep=2)
+    assert [step for step, _ in checkpoints.by_step(tmp_path)] == [100, 30]
+
+
+def test_parameters_are_counted_once_and_without_positions():
+    opt = Namespace(share_embeddings=False, share_decoder_embeddings=False)
+    luts = "embeddings.make_embedding.emb_luts.0"
+    checkpoint = {
+        "opt": opt,
+        "model": {
+            f"encoder.{luts}.weight": torch.ones(5, 2),
+            "encoder.embeddings.make_embedding.pe.pe": torch.ones(100, 1, 2),
+            "encoder.transformer.0.weight": torch.ones(3),
+            f"decoder.{luts}.weight": torch.ones(5, 2),
+            "decoder.transformer_layers.0.weight": torch.ones(4),
+        },
+        "generator": {"weight": torch.ones(5, 2), "bias": torch.ones(5)},
+    }
+    parts = count_parameters(checkpoint)
+    assert list(parts.values()) == [10, 10, 3, 4, 15, 42]
+    opt.share_embeddings = opt.share_decoder_embeddings = True
+    assert list(count_parameters(checkpoint).values()) == [10, 0, 3, 4, 5, 22]
+
+
+HOLD = """
+import sys
+from onmt_define.workflow import gpus
+with gpus.lease(int(sys.argv[1]), "holder") as ids:
+    print(*ids, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def four_gpus(monkeypatch, tmp_path):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", None)
+
+
+def hold(number):
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(number)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return process, process.stdout.readline().split()
+
+
+def test_leases_are_disjoint_and_end_with_their_process(four_gpus):
+    first, held = hold(2)
+    with gpus.lease(2, "second") as others:
+        assert not set(held) & set(others)
+        first.kill()
+        first.wait()
+        with gpus.lease(2, "third") as freed:
+            assert sorted(freed) == sorted(held)
+
+
+def test_asking_for_more_gpus_than_there_are_fails_at_once(four_gpus):
+    with pytest.raises(UserError, match="asks for 5 GPUs, but 4 are visible"), gpus.lease(5, "job"):
+        pass
+
+
+def test_nothing_half_written_stays_under_the_final_name(tmp_path):
+    path = tmp_path / "folder" / "file"
+
+    def fail_half_way():
+        with complete_or_absent(path) as temporary:
+            temporary.write_text("half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_half_way()
+    assert list(path.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("encoded", "plain"),
+    [("ein H@@ und bell@@ t", "ein Hund bellt"), ("", ""), ("ab@@", "ab"), ("a@@ b@@ c", "abc")],
+)
+def test_subwords_are_joined(encoded, plain):
+    assert decode_bpe(encoded) == plain
+
+
+def test_scores_have_signature_and_interval(tmp_path):
+    reference = "".join(f"the cat number {index} sat on the mat\n" for index in range(50))
+    (tmp_path / "ref").write_text(reference)
+    (tmp_path / "hyp").write_text(reference.replace("cat number 1", "dog number 1"))
+    score(tmp_path / "hyp", tmp_path / "ref", tmp_path / "score.json", test_set="mats")
+    result = json.loads((tmp_path / "score.json").read_text())
+    assert result["lines"] == 50
+    assert result["interval"][0] < result["BLEU"] < result["interval"][1] <= 100.5
+    assert result["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
+
+
+def test_a_wrong_number_of_translations_is_refused(tmp_path):
+    (tmp_path / "ref").write_text("a\nb\n")
+    (tmp_path / "hyp").write_text("a\n")
+    with pytest.raises(UserError, match=r"has 1 lines, but .* has 2"):
+        score(tmp_path / "hyp", tmp_path / "ref", tmp_path / "score.json", test_set="x")
+    assert not (tmp_path / "score.json").exists()

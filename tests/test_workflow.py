@@ -1,0 +1,296 @@
+"""The whole workflow with the real Snakemake, OpenNMT-py and subword-nmt, on very little text.
+
+The text is the user's own in these tests, in a folder whose name has a space and an umlaut, with
+the kinds of line ends and characters that real files have.
+"""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+from conftest import BIN, ROOT
+
+from onmt_define.workflow.demo_corpus import generate_corpus
+
+pytestmark = pytest.mark.slow
+
+TRAINING = {
+    "encoder_type": "transformer",
+    "decoder_type": "transformer",
+    "position_encoding": True,
+    "layers": 1,
+    "hidden_size": 16,
+    "word_vec_size": 16,
+    "transformer_ff": 32,
+    "heads": 2,
+    "param_init": 0,
+    "param_init_glorot": True,
+    "optim": "adam",
+    "learning_rate": 0.01,
+    "batch_type": "tokens",
+    "batch_size": 256,
+    "bucket_size": 300,
+    "num_workers": 0,
+    "train_steps": 20,
+    "valid_steps": 10,
+    "save_checkpoint_steps": 10,
+    "keep_checkpoint": 1,
+    "report_every": 5,
+}
+DEFINE = {
+    "embedding_type": "define",
+    "define_map_dim": 8,
+    "define_expand_dim": 32,
+    "define_depth": 3,
+    "define_groups": 4,
+}
+
+
+def configuration():
+    files = {
+        split: {"source": f"meine Texte ü/{split}.en", "target": f"meine Texte ü/{split}.de"}
+        for split in ("train", "valid", "test")
+    }
+    return {
+        "name": "tiny",
+        "source_language": "en",
+        "target_language": "de",
+        "allow_cpu": True,
+        "corpus": {
+            "name": "mine",
+            "files": {
+                "train": files["train"],
+                "valid": files["valid"],
+                "test_sets": {"mytest": files["test"]},
+            },
+        },
+        "test_sets": ["mytest"],
+        "bpe": {"merges": 100},
+        "translation": {
+            "training": TRAINING,
+            "decoding": {"beam_size": 2, "max_length": 20},
+            "runs": [
+                {"name": "standard", "options": {"share_vocab": True, "share_embeddings": True}},
+                {"name": "define", "options": DEFINE},
+            ],
+        },
+        "language_models": {
+            "training": {
+                "model": "lstm",
+                "hidden_size": 16,
+                "layers": 1,
+                "dropout": 0.0,
+                "bptt": 10,
+                "batch_size": 8,
+                "optimizer": "adam",
+                "learning_rate": 0.01,
+                "gradient_clip": 1.0,
+                "epochs": 1,
+                "save_every": 50,
+                "min_count": 2,
+            },
+            "runs": [
+                {
+                    "name": "lstm",
+                    "corpus": {"language": "en"},
+                    "options": {"embedding": {"type": "standard", "dim": 16}},
+                }
+            ],
+        },
+    }
+
+
+def write_user_files(folder):
+    """300 pairs; CRLF on one side, a byte order mark, U+2028, U+0085, no newline at the end."""
+    texts = folder / "meine Texte ü"
+    texts.mkdir(parents=True)
+    corpus = generate_corpus(pairs=300, valid=10, test=10, seed=3)
+    for split, pairs in corpus.items():
+        english, german = ([pair[side] for pair in pairs] for side in (0, 1))
+        if split == "train":
+            german[3] = german[3].replace(" ", "\u2028", 1)
+            english[5] = english[5].replace(" ", "\u0085", 1)
+        if split == "test":
+            english[4] = ""
+        (texts / f"{split}.en").write_text("\r\n".join(english), "utf-8", newline="")
+        (texts / f"{split}.de").write_text(
+            "".join(f"{line}\n" for line in german), "utf-8-sig", newline=""
+        )
+
+
+@pytest.fixture
+def project(tmp_path):
+    folder = tmp_path / "ein Ordner ü"
+    folder.mkdir()
+    write_user_files(folder)
+    save(folder, configuration())
+    return folder
+
+
+def save(folder, config):
+    (folder / "config.yaml").write_text(yaml.safe_dump(config, allow_unicode=True), "utf-8")
+
+
+def snakemake(folder, *arguments, timeout=600):
+    environment = {name: value for name, value in os.environ.items() if name != "PATH"}
+    # Not activated: the workflow must find its own commands.
+    environment["PATH"] = "/usr/local/bin:/usr/bin:/bin"
+    return subprocess.run(
+        [BIN / "snakemake", "--snakefile", ROOT / "Snakefile", "--cores", "2", *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
+def test_from_the_users_files_to_the_report(project):
+    result = snakemake(project)
+    assert result.returncode == 0, result.stderr + result.stdout
+    results = project / "results" / "tiny"
+    assert f"Report: {results}/report/index.html" in result.stdout + result.stderr
+    for run in ("standard", "define"):
+        seed = results / "mt" / run / "seed1"
+        hypotheses = (seed / "mytest.hyp").read_text("utf-8").split("\n")
+        assert len(hypotheses) == 11
+        assert hypotheses[4] == ""
+        assert json.loads((seed / "mytest.score.json").read_text())["lines"] == 10
+        record = json.loads((seed / "record.json").read_text())
+        assert record["steps"] == 20
+        assert record["parameters"]["total"] == sum(list(record["parameters"].values())[:-1])
+    assert record["embedding"]["groups"] == [4, 2, 1]
+    counts = json.loads(next((project / "data/mine").glob("clean-*/train.counts.json")).read_text())
+    assert counts["pairs"] == counts["kept"] == 300
+    page = (results / "report" / "index.html").read_text("utf-8")
+    assert "define" in page
+    with open(results / "report" / "tables" / "translation.csv", encoding="utf-8") as table:
+        assert len(list(csv.reader(table))) == 3
+
+    # Nothing to do again, whatever the number of GPUs is said to be.
+    for gpus in ("0", "4"):
+        again = snakemake(project, "--resources", f"gpu={gpus}", "--dry-run")
+        assert "Nothing to be done" in again.stdout + again.stderr
+
+    # The written configuration is OpenNMT-py's own and trains by itself.
+    seed = results / "mt" / "define" / "seed1"
+    before = (seed / "model.pt").read_bytes()
+    alone = subprocess.run(
+        [BIN / "onmt_train", "-config", seed / "train.yaml", "-save_model", project / "alone"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+    )
+    assert alone.returncode == 0, alone.stderr
+    assert (project / "alone_step_20.pt").exists()
+    assert (seed / "model.pt").read_bytes() == before
+
+    # Another setting of one run trains that run again and no other.
+    config = configuration()
+    config["translation"]["runs"][1]["options"] = {**DEFINE, "define_expand_dim": 48}
+    save(project, config)
+    planned = snakemake(project, "--dry-run")
+    assert "mt/define/seed1/model.pt" in planned.stdout + planned.stderr
+    assert "mt/standard/seed1/model.pt, " not in planned.stdout + planned.stderr
+
+
+def test_a_killed_training_goes_on_from_its_newest_whole_checkpoint(project):
+    config = configuration()
+    config["translation"]["training"] = {**TRAINING, "train_steps": 400, "keep_checkpoint": 3}
+    del config["translation"]["runs"][0]
+    del config["language_models"]
+    save(project, config)
+    ready = snakemake(project, "--until", "build_vocabulary", "apply_bpe", "training_config")
+    assert ready.returncode == 0, ready.stderr
+    seed = project / "results/tiny/mt/define/seed1"
+    command = [sys.executable, ROOT / "scripts/train_translation.py", "--allow-cpu"]
+    command += ["--config", seed / "train.yaml", "--output", seed, "--corpus", "mine"]
+    command += ["--log", project / "train.log"]
+    training = subprocess.Popen(command, cwd=project, stderr=subprocess.PIPE)
+    newest = None
+    while newest is None:
+        newest = next((seed / "checkpoints").glob("checkpoint_step_*0.pt"), None)
+        time.sleep(0.05)
+        assert training.poll() is None, training.stderr.read()
+    second = subprocess.run(command, cwd=project, capture_output=True, text=True)
+    assert second.returncode == 2
+    assert "another process is training in" in second.stderr
+    training.send_signal(signal.SIGKILL)
+    training.wait()
+    time.sleep(1)
+    checkpoints = sorted(
+        (seed / "checkpoints").glob("*.pt"), key=lambda path: int(path.stem.split("_")[-1])
+    )
+    stopped_at = int(checkpoints[-1].stem.split("_")[-1])
+    time.sleep(2)
+    assert checkpoints[-1] == max(
+        (seed / "checkpoints").glob("*.pt"), key=lambda path: int(path.stem.split("_")[-1])
+    ), "the training outlived its killed wrapper"
+    # As if the kill had come while the next one was being saved.
+    cut = seed / "checkpoints" / f"checkpoint_step_{stopped_at + 10}.pt"
+    cut.write_bytes(checkpoints[-1].read_bytes()[:-1000])
+
+    assert snakemake(project).returncode == 0
+    record = json.loads((seed / "record.json").read_text())
+    assert record["steps"] == 400
+    assert [attempt["from_step"] for attempt in record["tries"]] == [0, stopped_at]
+    steps = [point["step"] for point in record["learning_curve"]]
+    assert steps == sorted(set(steps))
+    assert steps[-1] == 400
+
+
+def break_text(folder, name, content):
+    (folder / "meine Texte ü" / name).write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("train.de", b"nur eine Zeile\n", "300"),
+        ("valid.en", b"", "valid.en is empty"),
+        ("train.en", b"ok\n\xff\xfe\n", "line 2"),
+        ("test.de", "eins\nzwei￨x\n".encode(), "U+FFE8"),
+    ],
+)
+def test_bad_text_stops_the_workflow_with_one_sentence(project, name, content, sentence):
+    break_text(project, name, content)
+    result = snakemake(project)
+    output = result.stdout + result.stderr
+    assert result.returncode != 0
+    errors = [line for line in output.split("\n") if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert name in errors[0]
+    assert sentence in errors[0]
+    assert "Traceback" not in output
+    assert not list((project / "data").rglob("train.*"))
+
+
+def test_a_missing_file_or_a_mistyped_key_stops_the_workflow(project):
+    config = configuration()
+    config["corpus"]["files"]["valid"]["source"] = "nowhere.en"
+    save(project, config)
+    result = snakemake(project)
+    assert result.returncode != 0
+    assert "nowhere.en" in result.stdout + result.stderr
+    save(project, {**configuration(), "test_set": ["x"]})
+    result = snakemake(project, "--dry-run")
+    assert result.returncode != 0
+    assert "unknown key 'test_set', did you mean 'test_sets'?" in result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("path", ["config.yaml", "configs/demo.yaml", "configs/multi30k.yaml"])
+def test_shipped_configurations_plan_the_whole_run(tmp_path, path):
+    result = snakemake(tmp_path, "--configfile", ROOT / path, "--dry-run", "--resources", "gpu=4")
+    output = result.stdout + result.stderr
+    assert result.returncode == 0, output
+    for rule in ("train_translation", "translate", "score", "report"):
+        assert f"rule {rule}:" in output
+    if path == "config.yaml":
+        for expected in ("newstest2014", "newstest2017", "wikitext-103-define", "ptb-standard"):
+            assert expected in output
