@@ -32,11 +32,10 @@ test: $(INSTALLED)  ## run all tests
 test-fast: $(INSTALLED)  ## run the tests that take seconds
 	$(BIN)/pytest -m "not slow"
 
-lint: $(INSTALLED)  ## check style, types and rules, as CI does
+lint: $(INSTALLED)  ## check the style of code and rules, as CI does
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/snakefmt --check Snakefile rules
-	$(BIN)/mypy
 
 format: $(INSTALLED)  ## bring code and rules into the project's style
 	$(BIN)/ruff check --fix .

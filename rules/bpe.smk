@@ -52,9 +52,8 @@ rule build_vocabulary:
     benchmark:
         f"{RESULTS}/benchmarks/build_vocabulary-{{sharing}}.tsv"
     params:
-        program=script("build_vocabulary.py"),
         shared=lambda wildcards: "--shared" if wildcards.sharing == "shared" else "",
     shell:
-        "{params.program} --source {input[0]:q} --target {input[1]:q} "
+        "python {SCRIPTS:q}/build_vocabulary.py --source {input[0]:q} --target {input[1]:q} "
         "--source-vocabulary {output[0]:q} --target-vocabulary {output[1]:q} "
         "{params.shared} > {log:q} 2>&1"

@@ -36,7 +36,10 @@ try:
 except UserError as error:
     raise WorkflowError(str(error))
 
-SCRIPTS = Path(workflow.basedir) / "scripts"
+# Not parameters of rules: a change of machine must not run anything again.
+SCRIPTS = os.path.join(workflow.basedir, "scripts")
+MIRROR_OPTION = f"--mirror {shlex.quote(CONFIG['mirror'])}" if CONFIG["mirror"] else ""
+CPU_OPTION = "--allow-cpu" if CONFIG["allow_cpu"] else ""
 SOURCE, TARGET = CONFIG["source_language"], CONFIG["target_language"]
 LANGUAGES = [SOURCE, TARGET]
 
@@ -71,11 +74,6 @@ localrules:
     training_config,
     language_model_config,
     decoding_config,
-
-
-def script(name):
-    """A step's program, quoted for the shell."""
-    return f"python {shlex.quote(str(SCRIPTS / name))}"
 
 
 def gpus_of(runs):

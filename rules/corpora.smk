@@ -1,7 +1,5 @@
 # Raw text of all splits, from a download, a generator or the user's files; then cleaning.
 
-mirror_option = f"--mirror {shlex.quote(CONFIG['mirror'])}" if CONFIG["mirror"] else ""
-
 if "download" in CORPUS:
 
     rule fetch_corpus:
@@ -15,14 +13,12 @@ if "download" in CORPUS:
         benchmark:
             f"{RESULTS}/benchmarks/fetch_corpus.tsv"
         params:
-            program=script("fetch_corpus.py"),
             name=CORPUS["download"],
             folder=RAW,
             test_sets=RAW_SPLITS[2:],
-            mirror=mirror_option,
         shell:
-            "{params.program} --name {params.name:q} --output {params.folder:q} "
-            "--test-sets {params.test_sets:q} {params.mirror} 2>&1 | tee {log:q} >&2"
+            "python {SCRIPTS:q}/fetch_corpus.py --name {params.name:q} --output {params.folder:q} "
+            "--test-sets {params.test_sets:q} {MIRROR_OPTION} 2>&1 | tee {log:q} >&2"
 
 elif "generate" in CORPUS:
 
@@ -36,11 +32,10 @@ elif "generate" in CORPUS:
         benchmark:
             f"{RESULTS}/benchmarks/generate_corpus.tsv"
         params:
-            program=script("generate_demo_corpus.py"),
             folder=RAW,
             size=CORPUS["generate"],
         shell:
-            "{params.program} --output {params.folder:q} --pairs {params.size[pairs]} "
+            "python {SCRIPTS:q}/generate_demo_corpus.py --output {params.folder:q} --pairs {params.size[pairs]} "
             "--valid {params.size[valid]} --test {params.size[test]} "
             "--seed {params.size[seed]} 2>&1 | tee {log:q} >&2"
 
@@ -58,11 +53,10 @@ else:
         benchmark:
             f"{RESULTS}/benchmarks/import_corpus.tsv"
         params:
-            program=script("import_corpus.py"),
             folder=RAW,
             files=json.dumps(CORPUS["files"], ensure_ascii=False),
         shell:
-            "printf %s {params.files:q} | {params.program} --files /dev/stdin "
+            "printf %s {params.files:q} | python {SCRIPTS:q}/import_corpus.py --files /dev/stdin "
             "--source-language {SOURCE} --target-language {TARGET} "
             "--output {params.folder:q} 2>&1 | tee {log:q} >&2"
 
@@ -84,12 +78,10 @@ rule fetch_language_modelling_corpus:
         )
         or "-",
     params:
-        program=script("fetch_corpus.py"),
         folder=lambda wildcards: f"data/{wildcards.corpus}/raw",
-        mirror=mirror_option,
     shell:
-        "{params.program} --name {wildcards.corpus:q} --output {params.folder:q} "
-        "{params.mirror} 2>&1 | tee {log:q} >&2"
+        "python {SCRIPTS:q}/fetch_corpus.py --name {wildcards.corpus:q} --output {params.folder:q} "
+        "{MIRROR_OPTION} 2>&1 | tee {log:q} >&2"
 
 
 rule clean_corpus:
@@ -104,13 +96,12 @@ rule clean_corpus:
         f"{RESULTS}/benchmarks/clean_{{split}}.tsv"
     threads: 8
     params:
-        program=script("clean_corpus.py"),
         raw=RAW,
         clean=CLEAN,
         cleaning=CONFIG["cleaning"],
         dashes="--aggressive-dashes" if CONFIG["cleaning"]["aggressive_dashes"] else "",
     shell:
-        "{params.program} --input {params.raw:q} --output {params.clean:q} "
+        "python {SCRIPTS:q}/clean_corpus.py --input {params.raw:q} --output {params.clean:q} "
         "--source-language {SOURCE} --target-language {TARGET} --splits {wildcards.split:q} "
         "--max-tokens {params.cleaning[max_tokens]} "
         "--max-length-ratio {params.cleaning[max_length_ratio]} {params.dashes} "

@@ -21,7 +21,6 @@ rule language_model_config:
     log:
         f"{RESULTS}/logs/language_model_config_{{run}}_seed{{seed}}.log",
     params:
-        program=script("write_settings.py"),
         settings=lambda wildcards: json.dumps(
             language_model_settings(
                 CONFIG,
@@ -31,7 +30,7 @@ rule language_model_config:
             )
         ),
     shell:
-        "printf %s {params.settings:q} | {params.program} --output {output:q} 2> {log:q}"
+        "printf %s {params.settings:q} | python {SCRIPTS:q}/write_settings.py --output {output:q} 2> {log:q}"
 
 
 rule train_language_model:
@@ -48,9 +47,7 @@ rule train_language_model:
     resources:
         gpu=gpus_of(LANGUAGE_MODEL_RUNS),
     params:
-        program=script("train_language_model.py"),
         folder=LM_RUN,
-        cpu="--allow-cpu" if CONFIG["allow_cpu"] else "",
     shell:
-        "{params.program} --config {input.config:q} --output {params.folder:q} "
-        "--gpus {resources.gpu} --threads {threads} {params.cpu} --log {log:q}"
+        "python {SCRIPTS:q}/train_language_model.py --config {input.config:q} --output {params.folder:q} "
+        "--gpus {resources.gpu} --threads {threads} {CPU_OPTION} --log {log:q}"

@@ -7,10 +7,9 @@ rule resolved_config:
     log:
         f"{RESULTS}/logs/resolved_config.log",
     params:
-        program=script("write_settings.py"),
         settings=json.dumps(CONFIG),
     shell:
-        "printf %s {params.settings:q} | {params.program} --output {output:q} 2> {log:q}"
+        "printf %s {params.settings:q} | python {SCRIPTS:q}/write_settings.py --output {output:q} 2> {log:q}"
 
 
 def expected_results():
@@ -45,10 +44,9 @@ rule report:
     benchmark:
         f"{RESULTS}/benchmarks/report.tsv"
     params:
-        program=script("make_report.py"),
         results=RESULTS,
         folder=f"{RESULTS}/report",
     shell:
-        "{params.program} --config {input.config:q} --results {params.results:q} "
+        "python {SCRIPTS:q}/make_report.py --config {input.config:q} --results {params.results:q} "
         "--output {params.folder:q} --provenance {input.provenance:q} {input.counts:q} "
         "> {log:q} 2>&1"

@@ -11,8 +11,6 @@ rule score:
         f"{RESULTS}/logs/score_{{run}}_seed{{seed}}_{{test_set}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/score_{{run}}_seed{{seed}}_{{test_set}}.tsv"
-    params:
-        program=script("score.py"),
     shell:
-        "{params.program} --hypothesis {input.hypothesis:q} --reference {input.reference:q} "
+        "python {SCRIPTS:q}/score.py --hypothesis {input.hypothesis:q} --reference {input.reference:q} "
         "--test-set {wildcards.test_set:q} --output {output:q} 2>&1 | tee {log:q} >&2"

@@ -21,19 +21,19 @@ rule training_config:
     log:
         f"{RESULTS}/logs/training_config_{{run}}_seed{{seed}}.log",
     params:
-        program=script("write_settings.py"),
-        settings=lambda wildcards, output: json.dumps(
+        # Snakemake compares only parameters that don't look at the output.
+        settings=lambda wildcards: json.dumps(
             resolve_training(
                 training_options(CONFIG, wildcards.run),
                 bpe_dir=BPE,
-                output_dir=Path(output[0]).parent,
+                output_dir=RUN.format(**wildcards),
                 source_language=SOURCE,
                 target_language=TARGET,
                 seed=int(wildcards.seed),
             )
         ),
     shell:
-        "printf %s {params.settings:q} | {params.program} --output {output:q} 2> {log:q}"
+        "printf %s {params.settings:q} | python {SCRIPTS:q}/write_settings.py --output {output:q} 2> {log:q}"
 
 
 # The checkpoints aren't declared: Snakemake would delete them when a training fails.
@@ -51,13 +51,11 @@ rule train_translation:
     resources:
         gpu=gpus_of(TRANSLATION_RUNS),
     params:
-        program=script("train_translation.py"),
         folder=RUN,
         corpus=CORPUS["name"],
-        cpu="--allow-cpu" if CONFIG["allow_cpu"] else "",
     shell:
-        "{params.program} --config {input.config:q} --output {params.folder:q} "
-        "--corpus {params.corpus:q} --gpus {resources.gpu} --threads {threads} {params.cpu} "
+        "python {SCRIPTS:q}/train_translation.py --config {input.config:q} --output {params.folder:q} "
+        "--corpus {params.corpus:q} --gpus {resources.gpu} --threads {threads} {CPU_OPTION} "
         "--log {log:q}"
 
 
@@ -67,10 +65,9 @@ rule decoding_config:
     log:
         f"{RESULTS}/logs/decoding_config.log",
     params:
-        program=script("write_settings.py"),
         settings=json.dumps(CONFIG["translation"]["decoding"]),
     shell:
-        "printf %s {params.settings:q} | {params.program} --output {output:q} 2> {log:q}"
+        "printf %s {params.settings:q} | python {SCRIPTS:q}/write_settings.py --output {output:q} 2> {log:q}"
 
 
 rule translate:
@@ -86,9 +83,7 @@ rule translate:
         f"{RESULTS}/benchmarks/translate_{{run}}_seed{{seed}}_{{test_set}}.tsv"
     resources:
         gpu=1,
-    params:
-        program=script("translate.py"),
     shell:
-        "{params.program} --model {input.model:q} --source {input.source:q} "
+        "python {SCRIPTS:q}/translate.py --model {input.model:q} --source {input.source:q} "
         "--language {TARGET} --decoding {input.decoding:q} --output {output:q} "
         "--gpus {resources.gpu} --log {log:q}"

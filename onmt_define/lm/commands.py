@@ -25,7 +25,7 @@ def add_commands(subparsers: Any) -> None:
     evaluate.add_argument("text", help="text to score, tokens separated by spaces")
     evaluate.add_argument("--output", required=True, metavar="FILE", help="JSON record to write")
     evaluate.add_argument(
-        "--batch_size", type=positive, default=1, help="pieces read side by side; 1 is exact"
+        "--batch-size", type=positive, default=1, help="pieces read side by side; 1 is exact"
     )
     evaluate.add_argument("--gpus", type=int, choices=(0, 1), default=0, help="GPUs to use")
     evaluate.add_argument("--threads", type=positive, default=1, help="threads on the CPU")

@@ -3,7 +3,8 @@
 The definition: every token of the split, `<eos>` included, is predicted once, from all tokens
 before it; the first is predicted from `<eos>`. That is batch size 1. A larger batch cuts the
 stream into contiguous pieces; each but the first then reads the `WARM_UP` tokens in front of its
-piece before its losses count, so that next to nothing of the context is lost at the joins.
+piece before its losses count. What is lost is only what a model remembers from further back: a
+tenth of a per mille of the perplexity or less on 70,000 tokens in 10 pieces (55.718 for 55.720).
 """
 
 import json
@@ -33,11 +34,12 @@ def perplexity(
         model: on whatever device it is; left in the mode it was in.
         ids: token ids of the whole split.
         eos: id of `<eos>`, the context of the first token.
-        batch_size: pieces to read side by side; 1 is exact.
+        batch_size: most pieces to read side by side; 1 is exact. A piece is never shorter than
+            10 warm-ups, so a short text is read in one.
         warm_up: tokens that each piece but the first reads before it is scored.
     """
     device = next(model.parameters()).device
-    pieces = batch_size if len(ids) > warm_up else 1
+    pieces = max(1, min(batch_size, len(ids) // max(10 * warm_up, 1)))
     overlap = warm_up if pieces > 1 else 0
     stride = math.ceil((len(ids) - overlap) / pieces)
 

@@ -51,6 +51,12 @@ class Determiner:
     german: str
     inflection: str = "fixed"
     declension: str = "strong"
+    possessive: bool = False
+
+    @property
+    def definite(self) -> bool:
+        """Whether it names something known."""
+        return self.possessive or self.declension == "weak"
 
     @property
     def negative(self) -> bool:
@@ -69,7 +75,8 @@ ALL = Determiner("all", "all", "dieser", "weak")
 MANY = Determiner("many", "viel", "dieser", "strong")
 SOME = Determiner("some", "einig", "dieser", "strong")
 POSSESSIVES = tuple(
-    Determiner(*pair, "ein", "mixed") for pair in lexicon.pairs(lexicon.POSSESSIVES)
+    Determiner(*pair, "ein", "mixed", possessive=True)
+    for pair in lexicon.pairs(lexicon.POSSESSIVES)
 )
 
 # Endings by gender (or plural) in the order of CASES: nominative, accusative, dative.
@@ -111,6 +118,7 @@ class Phrase:
     gender: str = "n"
     reflexive: str = "sich"
     pronoun: bool = False
+    definite: bool = True
     negative: bool = False
     kind: str = ""
 
@@ -139,6 +147,7 @@ def noun_phrase(
         german=tuple(german_noun_phrase(determiner, adjectives, noun, plural, c) for c in CASES),
         plural=plural,
         gender=noun.gender,
+        definite=determiner.definite,
         negative=determiner.negative,
         kind=noun.kind,
     )
@@ -310,28 +319,29 @@ def german_verbs(clause: Clause) -> tuple[str, list[str]]:
 
 def german_middle(clause: Clause) -> list[str]:
     """Return what stands between the two verb positions, the subject aside."""
-    dative, accusative = clause.dative, clause.accusative
-    early = [
-        clause.subject.reflexive if clause.verb.reflexive else "",
-        accusative.in_case("accusative") if accusative and accusative.pronoun else "",
-        dative.in_case("dative") if dative and dative.pronoun else "",
-    ]
-    receiver = dative.in_case("dative") if dative and not dative.pronoun else ""
-    thing = accusative.in_case("accusative") if accusative and not accusative.pronoun else ""
-    needs_nicht = clause.negated and not (accusative and accusative.negative)
+    receiver, thing = clause.dative, clause.accusative
+    needs_nicht = clause.negated and not (thing and thing.negative)
     gerade = clause.tense == "progressive" and clause.subject is not IT
     return [
-        *early,
+        clause.subject.reflexive if clause.verb.reflexive else "",
+        thing.in_case("accusative") if thing and thing.pronoun else "",
+        receiver.in_case("dative") if receiver and receiver.pronoun else "",
         _side(clause.time, 1),
-        receiver,
+        # "hilft dem Mann oft", but "hilft oft einem Mann"
+        receiver.in_case("dative") if _is_known(receiver) else "",
         _side(clause.adverb, 1),
         "gerade" if gerade else "",
-        thing,
+        receiver.in_case("dative") if receiver and not receiver.definite else "",
+        thing.in_case("accusative") if thing and not thing.pronoun else "",
         "nicht" if needs_nicht else "",
         _side(clause.manner, 1),
         _side(clause.place, 1),
         _side(clause.complement, 1),
     ]
+
+
+def _is_known(phrase: Phrase | None) -> bool:
+    return phrase is not None and phrase.definite and not phrase.pronoun
 
 
 def german_statement(clause: Clause) -> str:
@@ -493,13 +503,13 @@ class Draw:
 # --- The grammar ---------------------------------------------------------------------------------
 
 FREE_TENSES = (
-    (34, "present"),
+    (40, "present"),
     (30, "past"),
-    (11, "perfect"),
-    (9, "progressive"),
-    (7, "future"),
-    (10, "modal present"),
-    (3, "modal past"),
+    (9, "perfect"),
+    (7, "progressive"),
+    (5, "future"),
+    (7, "modal present"),
+    (2, "modal past"),
 )
 TENSES = {
     "any": FREE_TENSES,
@@ -523,9 +533,9 @@ class Grammar:
     def determiner(self, plural: bool) -> Determiner:
         """Draw a determiner for a countable noun."""
         if plural:
-            kinds = ((40, THE), (20, BARE), (7, THESE), (4, ALL), (6, MANY), (4, SOME), (12, None))
+            kinds = ((45, THE), (18, BARE), (6, THESE), (2, ALL), (5, MANY), (3, SOME), (10, None))
         else:
-            kinds = ((50, THE), (25, A), (6, THIS), (3, EVERY), (13, None))
+            kinds = ((55, THE), (24, A), (5, THIS), (2, EVERY), (11, None))
         chosen = self.draw.weighted(kinds)
         if chosen is None:
             return self.numeral() if plural and self.draw.chance(0.6) else self.possessive()
@@ -541,11 +551,15 @@ class Grammar:
 
     def possessive(self) -> Determiner:
         """Draw a possessive: a pronoun, or a name with its genitive."""
-        if self.draw.chance(0.7):
+        if self.draw.chance(0.75):
             return self.draw.zipf(POSSESSIVES)
         name = self.first_name()[0]
         # A name that ends in s takes no German -s; such names own nothing here.
-        return self.possessive() if name[-1] in "sxz" else Determiner(f"{name}'s", f"{name}s")
+        return (
+            self.possessive()
+            if name[-1] in "sxz"
+            else Determiner(f"{name}'s", f"{name}s", possessive=True)
+        )
 
     def definite(self) -> Determiner:
         """Draw a determiner that names something known."""
@@ -555,9 +569,9 @@ class Grammar:
         """Draw a noun of one of the kinds, now and then a compound of it."""
         noun = self.draw.zipf(lexicon.nouns_of(self.draw.zipf(kinds)))
         choices = lexicon.compounds().get(noun.english)
-        return self.draw.zipf(choices) if choices and self.draw.chance(0.22) else noun
+        return self.draw.zipf(choices) if choices and self.draw.chance(0.15) else noun
 
-    def adjectives(self, kind: str, probability: float = 0.28) -> list[Adjective]:
+    def adjectives(self, kind: str, probability: float = 0.22) -> list[Adjective]:
         """Draw no, one or (before a colour) two adjectives for a kind of noun."""
         if not self.draw.chance(probability):
             return []
@@ -592,7 +606,7 @@ class Grammar:
         """Draw a person's name."""
         first, gender = self.first_name()
         surname = self.draw.zipf(lexicon.SURNAMES.split())
-        form = self.draw.weighted(((60, "first"), (15, "full"), (25, "title")))
+        form = self.draw.weighted(((68, "first"), (10, "full"), (22, "title")))
         if form == "title":
             title = ("Mr", "Herr", "Herrn") if gender == "m" else ("Mrs", "Frau", "Frau")
             english, *german = (f"{word} {surname}" for word in title)
@@ -611,8 +625,8 @@ class Grammar:
         """Draw somebody: a pronoun, a name or a noun phrase."""
         if self.draw.chance(pronouns):
             return pronoun(self.draw.zipf(tuple(lexicon.PRONOUNS)))
-        if self.draw.chance(0.3):
-            return self.two_names() if self.draw.chance(0.15) else self.name()
+        if self.draw.chance(0.28):
+            return self.two_names() if self.draw.chance(0.12) else self.name()
         return self.phrase(("person", "job"))
 
     def patient(
@@ -856,7 +870,7 @@ class Grammar:
             (4, self.placement),
             (9, self.quality),
         )
-        negated = self.draw.chance(0.12) and not subject.quantified
+        negated = self.draw.chance(0.1) and not subject.quantified
         return self.draw.weighted(frames)(subject, negated)
 
     def set_tense(self, clause: Clause, group: str) -> Clause:
@@ -879,7 +893,7 @@ class Grammar:
     def dress(self, clause: Clause) -> Clause:
         """Add at most two of: an opening, a time, an adverb, a manner and a place."""
         tense = "modal" if clause.modal else clause.tense
-        if self.draw.chance(0.3):
+        if self.draw.chance(0.28):
             time = self.time("past" if clause.modal and clause.tense == "past" else tense)
             front = self.draw.chance(0.45)
             clause = replace(clause, **{"opening" if front else "time": time})
@@ -1169,7 +1183,7 @@ class Grammar:
 
     def price(self) -> Pair:
         """Draw a price: whole, with cents, or in the thousands (German swaps point and comma)."""
-        form = self.draw.weighted(((6, "whole"), (2, "cents"), (2, "thousands")))
+        form = self.draw.weighted(((8, "whole"), (1, "cents"), (1, "thousands")))
         amount = self.count(2, 199)
         if form == "cents":
             euros, cents = self.draw.number(2, 60), 5 * self.draw.number(1, 19)
@@ -1289,30 +1303,30 @@ class Grammar:
     def sentence(self) -> Pair:
         """Draw a sentence of any form."""
         forms = (
-            (34, self.simple),
+            (40, self.simple),
             (7, self.question),
-            (5, self.word_question),
-            (14, self.subordinate),
-            (7, self.that_clause),
-            (3, self.indirect_question),
-            (4, self.relative_subject),
-            (5, self.relative_object),
-            (4, self.infinitive),
-            (2.5, self.purpose),
-            (4, self.coordination),
+            (4, self.word_question),
+            (12, self.subordinate),
+            (6, self.that_clause),
+            (2, self.indirect_question),
+            (3.5, self.relative_subject),
+            (4, self.relative_object),
+            (3, self.infinitive),
+            (2, self.purpose),
+            (3, self.coordination),
             (3, self.thing_quality),
-            (2.5, self.profession),
-            (2.5, self.comparison),
-            (1.5, self.age),
-            (2.5, self.price),
-            (1, self.distance),
-            (4, self.passive),
-            (3, self.there_is),
-            (1.2, self.birth),
-            (0.8, self.population),
-            (1.2, self.since),
-            (1.5, self.event),
-            (1, self.belonging),
+            (2, self.profession),
+            (2, self.comparison),
+            (1.2, self.age),
+            (2, self.price),
+            (0.6, self.distance),
+            (3, self.passive),
+            (2.5, self.there_is),
+            (0.8, self.birth),
+            (0.5, self.population),
+            (1, self.since),
+            (1, self.event),
+            (0.8, self.belonging),
         )
         return self.draw.weighted(forms)()
 

@@ -6,8 +6,9 @@ from statistics import median
 from typing import Any
 
 _TRAINING = re.compile(
-    r"Step\s+(?P<step>\d+)/\s*\d+; acc: (?P<accuracy>[\d.]+); ppl:\s+(?P<perplexity>[\d.]+|nan|inf);"
-    r".*?lr: (?P<rate>[\d.]+);.*?(?P<source>\d+)/\s*(?P<target>\d+) tok/s;\s+(?P<seconds>\d+) sec"
+    r"Step\s+(?P<step>\d+)/\s*\d+; acc: (?P<accuracy>[\d.]+); "
+    r"ppl:\s+(?P<perplexity>[\d.]+|nan|inf);.*?lr: (?P<rate>[\d.]+);"
+    r".*?(?P<source>\d+)/\s*(?P<target>\d+) tok/s;\s+(?P<seconds>\d+) sec"
 )
 _VALIDATION = re.compile(r"Validation (?P<what>perplexity|accuracy): (?P<value>[\d.e+]+|nan|inf)")
 

@@ -65,7 +65,7 @@ def check_options(config: dict[str, Any], where: str, gpus_given: int | None) ->
         check_training_options(options, f"{where}, run {run['name']!r}")
     check_decoding_options(config["translation"]["decoding"], f"{where}, translation.decoding")
     for run in config.get("language_models", {"runs": []})["runs"]:
-        from onmt_define.lm.settings import check_settings
+        from onmt_define.lm.commands import check_run
 
         settings = language_model_settings(config, run["name"], 1, ("train", "valid", "test"))
-        check_settings(settings, f"{where}, run {run['name']!r}")
+        check_run(settings, f"{where}, run {run['name']!r}")
