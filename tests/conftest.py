@@ -2,18 +2,14 @@
 
 import os
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from paths import BIN
 
 # A loaded machine must not fail a test; speed belongs to the benchmarks.
 settings.register_profile("no-deadline", deadline=None, max_examples=40)
 settings.load_profile("no-deadline")
-
-ROOT = Path(__file__).parents[1]
-BIN = Path(sys.executable).parent
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import yaml
-from conftest import ROOT
+from paths import ROOT
 
 from onmt_define.errors import UserError
 from onmt_define.workflow.config import complete_config, load_config, settings_key

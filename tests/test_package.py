@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import ROOT
+from paths import ROOT
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ import time
 
 import pytest
 import yaml
-from conftest import BIN, ROOT
+from paths import BIN, ROOT
 
 from onmt_define.workflow.demo_corpus import generate_corpus
 

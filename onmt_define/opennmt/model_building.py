@@ -5,43 +5,15 @@ encoding and the dropout. Only the word table is exchanged; all else stays its o
 """
 
 import functools
-import math
 from argparse import Namespace
 from types import ModuleType
 from typing import Any
 
 from onmt.utils.logging import logger
-from torch import Tensor, nn
+from torch import nn
 
 from onmt_define.opennmt.embedding_types import STANDARD
 from onmt_define.opennmt.registry import build_embedding
-
-
-class WordLookup(nn.Module):
-    """An embedding in the place of OpenNMT-py's word table.
-
-    Where sinusoidal positions are added, OpenNMT-py first multiplies the embedding by the square
-    root of its width, which suits a table of small entries. A DeFINE unit's output has entries of
-    about unit size and would drown the positions (measured: nine BLEU points), so it is divided
-    by the same root here.
-
-    Shapes: token ids (batch, length) to vectors (batch, length, embedding_dim).
-    """
-
-    embedding: Any
-
-    def __init__(self, embedding: nn.Module, scale: float) -> None:
-        super().__init__()
-        self.embedding = embedding
-        self.scale = scale
-
-    @property
-    def weight(self) -> nn.Parameter:
-        """The token table, for code that looks for the vocabulary's size or device."""
-        return self.embedding.map_table.weight
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        return self.embedding(tokens) * self.scale
 
 
 def patch(module: ModuleType) -> None:
@@ -74,7 +46,7 @@ def patch(module: ModuleType) -> None:
     ) -> Any:
         starts_new = checkpoint is None
         model = build_model(model_opt, opt, vocabs, checkpoint, device_id)
-        if starts_new:
+        if starts_new and getattr(model_opt, "embedding_type", STANDARD) != STANDARD:
             _initialise(model)
         logger.info(describe(model, model_opt))
         return model
@@ -87,8 +59,7 @@ def patch(module: ModuleType) -> None:
 def _exchange_word_table(embeddings: Any, opt: Namespace, for_encoder: bool) -> None:
     table = embeddings.word_lut
     embedding = build_embedding(opt, table.num_embeddings, table.embedding_dim, table.padding_idx)
-    scale = 1 / math.sqrt(embeddings.embedding_size) if opt.position_encoding else 1.0
-    embeddings.emb_luts[0] = WordLookup(embedding, scale)
+    embeddings.emb_luts[0] = embedding
     if opt.freeze_word_vecs_enc if for_encoder else opt.freeze_word_vecs_dec:
         embedding.requires_grad_(False)
 
@@ -101,24 +72,25 @@ def _tie_parameters(source: nn.Module, target: nn.Module) -> None:
             module._parameters[parameter_name] = modules[name]._parameters[parameter_name]
 
 
-def _initialise(model: nn.Module) -> None:
+def _word_lookups(model: Any) -> list[Any]:
+    """The word tables of encoder and decoder, or what stands in their place."""
+    sides = [getattr(model, "encoder", None), model.decoder]
+    return [side.embeddings.word_lut for side in sides if side is not None]
+
+
+def _initialise(model: Any) -> None:
     """Undo OpenNMT-py's general initialisation, which doesn't fit a deep input layer."""
-    for module in model.modules():
-        if isinstance(module, WordLookup) and hasattr(module.embedding, "reset_parameters"):
-            module.embedding.reset_parameters()
+    for lookup in _word_lookups(model):
+        lookup.reset_parameters()
 
 
 def describe(model: Any, opt: Namespace) -> str:
     """One line for the log: the embedding, its sizes and parameter counts."""
-    embeddings = [
-        side.embeddings for side in (getattr(model, "encoder", None), model.decoder) if side
-    ]
-    lookups = [embedding.word_lut for embedding in embeddings]
-    embedding = getattr(lookups[-1], "embedding", None)
-    if embedding is None:
-        sizes = f"m={lookups[-1].embedding_dim}"
+    lookups = _word_lookups(model)
+    if hasattr(lookups[-1], "description"):
+        sizes = lookups[-1].description()
     else:
-        sizes = embedding.description() if hasattr(embedding, "description") else ""
+        sizes = f"m={lookups[-1].embedding_dim}"
     counts = [sum(p.numel() for p in lookup.parameters()) for lookup in lookups]
     distinct = {id(p): p.numel() for lookup in lookups for p in lookup.parameters()}
     total = sum(parameter.numel() for parameter in model.parameters())

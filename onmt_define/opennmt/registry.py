@@ -9,6 +9,8 @@ vectors (batch, length, embedding_dim):
         def from_opt(cls, opt, num_embeddings, embedding_dim, padding_idx):
             return cls(...)
 
+        def reset_parameters(self): ...    # called once, after OpenNMT-py's own initialisation
+
 Name the module that holds it under the entry point group `onmt_define.embeddings` of your package
 and the stock commands know `embedding_type: mine`.
 """

@@ -25,8 +25,10 @@ from onmt_define.workflow.demo_lexicon import CASES, Adjective, Modal, Noun, Ver
 
 Item = TypeVar("Item")
 
+# A word of rank r has the weight (r + offset) ** -exponent. The exponent is above Zipf's 1 since
+# there are many short lists (one for each kind of noun), and each would have a heavy tail.
 ZIPF_OFFSET = 1.0
-ZIPF_EXPONENT = 1.5
+ZIPF_EXPONENT = 1.8
 
 
 class Pair(NamedTuple):
@@ -111,7 +113,7 @@ class Phrase:
     """A noun phrase or pronoun: its English form and its German cases in the order of CASES."""
 
     english: str
-    german: tuple[str, str, str]
+    german: tuple[str, ...]
     english_object: str = ""
     person: int = 3
     plural: bool = False
@@ -319,20 +321,22 @@ def german_verbs(clause: Clause) -> tuple[str, list[str]]:
 
 def german_middle(clause: Clause) -> list[str]:
     """Return what stands between the two verb positions, the subject aside."""
-    receiver, thing = clause.dative, clause.accusative
-    needs_nicht = clause.negated and not (thing and thing.negative)
+    receiver = clause.dative.in_case("dative") if clause.dative else ""
+    thing = clause.accusative.in_case("accusative") if clause.accusative else ""
+    # "hilft ihm heute oft", "hilft heute dem Mann oft", "hilft heute oft einem Mann"
+    receiver_stands, thing_stands = _position(clause.dative), _position(clause.accusative)
+    needs_nicht = clause.negated and not (clause.accusative and clause.accusative.negative)
     gerade = clause.tense == "progressive" and clause.subject is not IT
     return [
         clause.subject.reflexive if clause.verb.reflexive else "",
-        thing.in_case("accusative") if thing and thing.pronoun else "",
-        receiver.in_case("dative") if receiver and receiver.pronoun else "",
+        thing if thing_stands == "first" else "",
+        receiver if receiver_stands == "first" else "",
         _side(clause.time, 1),
-        # "hilft dem Mann oft", but "hilft oft einem Mann"
-        receiver.in_case("dative") if _is_known(receiver) else "",
+        receiver if receiver_stands == "early" else "",
         _side(clause.adverb, 1),
         "gerade" if gerade else "",
-        receiver.in_case("dative") if receiver and not receiver.definite else "",
-        thing.in_case("accusative") if thing and not thing.pronoun else "",
+        receiver if receiver_stands == "late" else "",
+        thing if thing_stands != "first" else "",
         "nicht" if needs_nicht else "",
         _side(clause.manner, 1),
         _side(clause.place, 1),
@@ -340,8 +344,10 @@ def german_middle(clause: Clause) -> list[str]:
     ]
 
 
-def _is_known(phrase: Phrase | None) -> bool:
-    return phrase is not None and phrase.definite and not phrase.pronoun
+def _position(phrase: Phrase | None) -> str:
+    if phrase is None or not phrase.definite:
+        return "late"
+    return "first" if phrase.pronoun else "early"
 
 
 def german_statement(clause: Clause) -> str:
@@ -447,9 +453,7 @@ def english_statement(clause: Clause, link: str = "") -> str:
 def english_question(clause: Clause, word: str = "") -> str:
     """Return a question with the auxiliary before the subject."""
     (auxiliary, *verbs), _ = english_verbs(clause, needs_auxiliary=True)
-    adverb = _side(clause.adverb, 0)
-    words = [word, auxiliary, clause.subject.english, adverb, *verbs, *english_objects(clause)]
-    return _joined(words)
+    return _joined([word, auxiliary, clause.subject.english, *verbs, *english_objects(clause)])
 
 
 def english_infinitive(clause: Clause) -> str:
@@ -462,7 +466,7 @@ def english_infinitive(clause: Clause) -> str:
 
 @cache
 def zipf_weights(count: int) -> tuple[float, ...]:
-    """Return the running sums of 1 / (rank + offset) over `count` ranks."""
+    """Return the running sums of the weights of `count` ranks."""
     return tuple(accumulate((rank + ZIPF_OFFSET) ** -ZIPF_EXPONENT for rank in range(1, count + 1)))
 
 
@@ -521,6 +525,15 @@ TENSES = {
 }
 
 
+DEGREES = (
+    (60, Pair("", "")),
+    (20, Pair("very", "sehr")),
+    (8, Pair("too", "zu")),
+    (7, Pair("quite", "ziemlich")),
+    (5, Pair("really", "wirklich")),
+)
+
+
 class Grammar:
     """Draws phrases, clauses and sentences; `sentence` is the way in."""
 
@@ -532,6 +545,7 @@ class Grammar:
 
     def determiner(self, plural: bool) -> Determiner:
         """Draw a determiner for a countable noun."""
+        kinds: Sequence[tuple[float, Determiner | None]]
         if plural:
             kinds = ((45, THE), (18, BARE), (6, THESE), (2, ALL), (5, MANY), (3, SOME), (10, None))
         else:
@@ -569,7 +583,7 @@ class Grammar:
         """Draw a noun of one of the kinds, now and then a compound of it."""
         noun = self.draw.zipf(lexicon.nouns_of(self.draw.zipf(kinds)))
         choices = lexicon.compounds().get(noun.english)
-        return self.draw.zipf(choices) if choices and self.draw.chance(0.15) else noun
+        return self.draw.zipf(choices) if choices and self.draw.chance(0.1) else noun
 
     def adjectives(self, kind: str, probability: float = 0.22) -> list[Adjective]:
         """Draw no, one or (before a colour) two adjectives for a kind of noun."""
@@ -830,7 +844,9 @@ class Grammar:
     def quality(self, subject: Phrase, negated: bool) -> Clause:
         """Being old, tall or tired."""
         adjective = self.draw.zipf(lexicon.adjectives_of(subject.kind or "person"))
-        degree = Pair("", "") if negated else self.draw.weighted(DEGREES)
+        # What can't be compared ("French", "huge") isn't "very" so either.
+        graded = adjective.english_comparative and not negated
+        degree = self.draw.weighted(DEGREES) if graded else Pair("", "")
         english = _joined([degree.english, adjective.english])
         complement = Pair(english, _joined([degree.german, adjective.german]))
         return Clause(subject, SEIN, negated=negated, complement=complement)
@@ -896,7 +912,7 @@ class Grammar:
         if self.draw.chance(0.28):
             time = self.time("past" if clause.modal and clause.tense == "past" else tense)
             front = self.draw.chance(0.45)
-            clause = replace(clause, **{"opening" if front else "time": time})
+            clause = replace(clause, opening=time) if front else replace(clause, time=time)
         elif self.draw.chance(0.07):
             clause = replace(clause, opening=self.draw.pair(lexicon.OPENINGS))
         if clause.negated or clause.subject is IT or clause.verb is SEIN:
@@ -959,23 +975,25 @@ class Grammar:
 
     def object_question(self, kind: str) -> Pair:
         """Draw "what ...?" or "which ...?" for the object."""
-        clause = self.set_tense(self.object_frame(self.person()), "any")
-        noun = self.noun((clause.accusative.kind,))
+        clause, thing = self.with_thing(self.person())
+        noun = self.noun((thing.kind,))
         asked = noun_phrase(WHICH, (), noun, noun.countable and self.draw.chance(0.3))
         if kind == "what":
             asked = Phrase("what", ("was", "was", "was"))
-        clause = replace(clause, accusative=None)
+        clause = replace(self.set_tense(clause, "any"), accusative=None)
         return finish(
             english_question(clause, asked.english),
             german_question(clause, asked.in_case("accusative")),
             "?",
         )
 
-    def object_frame(self, subject: Phrase) -> Clause:
-        """Draw a transitive clause, not negated, whose object is a thing."""
+    def with_thing(self, subject: Phrase) -> tuple[Clause, Phrase]:
+        """Draw a transitive clause, not negated, whose object is a thing; return both."""
         clause = self.transitive(subject, False)
-        usable = clause.accusative and clause.accusative.kind not in ("", "person", "job")
-        return clause if usable else self.object_frame(subject)
+        thing = clause.accusative
+        if thing is None or thing.kind in ("", "person", "job"):
+            return self.with_thing(subject)
+        return clause, thing
 
     def subordinate(self) -> Pair:
         """Draw a main clause with a subordinate one, after it or before it."""
@@ -1023,14 +1041,12 @@ class Grammar:
         subject = self.person(0.5)
         negated = (verb.stative or self.draw.chance(0.2)) and not subject.quantified
         main = self.set_tense(Clause(subject, verb, negated=negated), group)
-        words = ("whether=ob; why=warum; when=wann", "where=wo")
-        asks_where = self.draw.chance(0.3)
-        side = self.clause(group, self.person())
-        if asks_where:
-            side = replace(
-                self.set_tense(self.posture(self.person(), False), group), complement=None
-            )
-        english_word, german_word = self.draw.pair(words[asks_where])
+        english_word, german_word = self.draw.pair("whether=ob; where=wo; why=warum; when=wann")
+        if english_word == "where":
+            side = self.set_tense(self.posture(self.person(), False), group)
+            side = replace(side, complement=None)
+        else:
+            side = self.clause(group, self.person())
         english, german = (
             english_statement(side, english_word),
             german_subordinate(side, german_word),
@@ -1065,22 +1081,17 @@ class Grammar:
     def relative_object(self) -> Pair:
         """Draw a sentence that ends in "the book that ...", its clause after the closing verb."""
         group = self.draw.weighted(((55, "present"), (45, "past")))
-        clause = self.object_or_person_frame()
-        side = self.relative(clause.accusative, group)
-        main = self.set_tense(clause, group)
-        english = english_statement(main)
-        if main.verb.particle_moves:
-            return self.relative_object()
-        return finish(f"{english} {side.english}", f"{german_statement(main)}, {side.german}")
-
-    def object_or_person_frame(self) -> Clause:
-        """Draw a transitive clause whose object can take a relative clause."""
         clause = self.transitive(self.person(0.5), False)
-        kinds = {"person", "job", "thing", "text", "clothes", "vehicle", "animal", "food", "device"}
-        if clause.accusative is None or clause.accusative.kind not in kinds:
-            return self.object_or_person_frame()
-        noun = self.relative_head((clause.accusative.kind,))
-        return replace(clause, accusative=noun_phrase(*noun))
+        # "picks the book up that" would part the noun from its clause in English.
+        if clause.accusative is None or not clause.accusative.kind or clause.verb.particle_moves:
+            return self.relative_object()
+        head = noun_phrase(*self.relative_head((clause.accusative.kind,)))
+        side = self.relative(head, group)
+        main = self.set_tense(replace(clause, accusative=head), group)
+        return finish(
+            f"{english_statement(main)} {side.english}",
+            f"{german_statement(main)}, {side.german}",
+        )
 
     def relative_head(self, kinds: Sequence[str]) -> tuple[Determiner, list[Adjective], Noun, bool]:
         """Draw the parts of a definite phrase that a relative clause can describe."""
@@ -1219,8 +1230,8 @@ class Grammar:
         if self.draw.chance(0.25):
             clause = replace(clause, tense="present", modal=self.draw.zipf(lexicon.MODALS[:2]))
         elif tense != "perfect" and self.draw.chance(0.6):
-            slot = "opening" if self.draw.chance(0.4) else "time"
-            clause = replace(clause, **{slot: self.time(tense)})
+            time, front = self.time(tense), self.draw.chance(0.4)
+            clause = replace(clause, opening=time) if front else replace(clause, time=time)
         if not clause.time and self.draw.chance(0.3):
             agent = self.patient(("person", "job"), subject, False)
             german = german_prepositional("von", agent, "dative")
@@ -1266,6 +1277,8 @@ class Grammar:
     def since(self) -> Pair:
         """Draw how long something has lasted: German keeps the present with "seit"."""
         clause = self.posture(self.person(), False)
+        if clause.verb.infinitive == "bleiben":
+            return self.since()
         span = self.span()
         if self.draw.chance(0.4):
             year = str(2025 - self.draw.number(1, 60))
@@ -1303,11 +1316,11 @@ class Grammar:
     def sentence(self) -> Pair:
         """Draw a sentence of any form."""
         forms = (
-            (40, self.simple),
+            (44, self.simple),
             (7, self.question),
             (4, self.word_question),
-            (12, self.subordinate),
-            (6, self.that_clause),
+            (10, self.subordinate),
+            (5, self.that_clause),
             (2, self.indirect_question),
             (3.5, self.relative_subject),
             (4, self.relative_object),
@@ -1331,17 +1344,9 @@ class Grammar:
         return self.draw.weighted(forms)()
 
 
-DEGREES = (
-    (60, Pair("", "")),
-    (20, Pair("very", "sehr")),
-    (8, Pair("too", "zu")),
-    (7, Pair("quite", "ziemlich")),
-    (5, Pair("really", "wirklich")),
-)
-
 # --- The corpus ----------------------------------------------------------------------------------
 
-LANGUAGES = ("en", "de")
+SUFFIXES = ("en", "de")
 
 
 def generate_corpus(
@@ -1382,7 +1387,7 @@ def _distinct_sentences(grammar: Grammar, count: int) -> list[Pair]:
 def write_corpus(folder: str | Path, corpus: dict[str, list[Pair]]) -> None:
     """Write `folder`/{split}.{en,de}, one sentence a line; each file is complete or absent."""
     for split, sentences in corpus.items():
-        for side, language in enumerate(LANGUAGES):
+        for side, language in enumerate(SUFFIXES):
             with complete_or_absent(Path(folder) / f"{split}.{language}") as path:
                 lines = (pair[side] + "\n" for pair in sentences)
                 path.write_text("".join(lines), encoding="utf-8", newline="\n")

@@ -283,25 +283,29 @@ def _regular_forms(infinitive: str) -> list[str]:
     link = "e" if re.search(r"([td]|[bdfgkt]n|chn|tm)$", stem) else ""
     bare = infinitive.endswith("ieren") or re.search(UNSTRESSED_PREFIX, infinitive)
     participle = ("" if bare else "ge") + f"{stem}{link}t"
-    return [infinitive, f"{stem}{link}t", f"{stem}{link}te", participle]
+    return [f"{stem}{link}t", f"{stem}{link}te", participle]
 
 
 def _read_verb(entry: str) -> Verb:
     english, german, kinds, *flags = (part.strip() for part in entry.split("/"))
     words = english.split()
     particle = words.pop() if words[-1][0] in "+~" else ""
-    forms = [words[0], english_ed(words[0]), english_ed(words[0])] if len(words) == 1 else words
+    base, past, participle = words if len(words) == 3 else [words[0], *[english_ed(words[0])] * 2]
     tokens = german.split()
-    verb_words = [word for word in tokens if word not in ("sich", "sein") and ":" not in word]
-    if tokens[0] == "sein":
-        verb_words.insert(0, "sein")
-    prefix, _, infinitive = verb_words[0].rpartition("|")
-    parts = [infinitive, *verb_words[1:]] if len(verb_words) > 1 else _regular_forms(infinitive)
-    governed = [word.split(":") for word in tokens if ":" in word]
-    preposition, case = governed[0] if governed else ("", "a")
+    plain = [word for word in tokens[1:] if word not in ("sich", "sein") and ":" not in word]
+    first, *parts = plain if tokens[0] == "sich" else [tokens[0], *plain]
+    prefix, _, infinitive = first.rpartition("|")
+    third_singular, preterite, german_participle = parts or _regular_forms(infinitive)
+    governed = next((word for word in tokens if ":" in word), ":a")
+    preposition, case = governed.split(":")
     return Verb(
-        *(_spaced(form) for form in forms),
-        *parts,
+        english=base,
+        english_past=past,
+        english_participle=participle,
+        infinitive=infinitive,
+        third_singular=third_singular,
+        preterite=preterite,
+        participle=german_participle,
         kinds=tuple(kinds.split()),
         particle=_spaced(particle[1:]),
         particle_moves=particle.startswith("~"),
@@ -315,7 +319,8 @@ def _read_verb(entry: str) -> Verb:
 
 
 def _read_pairs(table: str) -> tuple[tuple[str, str], ...]:
-    return tuple(tuple(side.strip() for side in entry.split("=")) for entry in _entries(table))
+    sides = (entry.partition("=") for entry in _entries(table))
+    return tuple((english.strip(), german.strip()) for english, _, german in sides)
 
 
 # --- Nouns ---------------------------------------------------------------------------------------
@@ -1037,12 +1042,12 @@ lie lay lain / liegen liegt lag gelegen / place
 # Where things are and where they are put; the kinds are those of the thing.
 LOCATION_TABLE = """
 lie lay lain / liegen liegt lag gelegen / thing text clothes / stative
-stand stood stood / stehen steht stand gestanden / furniture device lamp vase bottle / stative
+stand stood stood / stehen steht stand gestanden / lamp vase bottle device cup plate / stative
 hang hung hung / hängen hängt hing gehangen / picture coat mirror jacket / stative
 """
 PLACEMENT_TABLE = """
 put put put / legen / thing text clothes
-place / stellen / lamp vase bottle chair box device cup plate
+place / stellen / lamp vase bottle box device cup plate
 hang hung hung / hängen hängt hängte gehängt / picture mirror coat jacket
 hide hid hidden / verstecken / thing text treasure
 """

@@ -26,7 +26,7 @@ def test_checkpoint_holds_options_and_unit(trained):
     checkpoint = load(folder / "model_step_20.pt")
     assert checkpoint["opt"].embedding_type == "define"
     assert checkpoint["opt"].define_depth == 3
-    table = "encoder.embeddings.make_embedding.emb_luts.0.embedding.map_table.weight"
+    table = "encoder.embeddings.make_embedding.emb_luts.0.map_table.weight"
     assert checkpoint["model"][table].shape[1] == 16
 
 
