@@ -25,11 +25,6 @@ from onmt_define.workflow.demo_lexicon import CASES, Adjective, Modal, Noun, Ver
 
 Item = TypeVar("Item")
 
-# A word of rank r has the weight (r + offset) ** -exponent. The exponent is above Zipf's 1 since
-# there are many short lists (one for each kind of noun), and each would have a heavy tail.
-ZIPF_OFFSET = 1.0
-ZIPF_EXPONENT = 1.8
-
 
 class Pair(NamedTuple):
     """The same words, phrase or sentence in both languages."""
@@ -268,7 +263,7 @@ HABEN = lexicon.verbs(lexicon.HAVE)[0]
 
 
 def _joined(words: Sequence[str]) -> str:
-    return " ".join(word for word in words if word)
+    return " ".join([word for word in words if word])
 
 
 def _side(pair: Pair | None, side: int) -> str:
@@ -465,9 +460,13 @@ def english_infinitive(clause: Clause) -> str:
 
 
 @cache
-def zipf_weights(count: int) -> tuple[float, ...]:
-    """Return the running sums of the weights of `count` ranks."""
-    return tuple(accumulate((rank + ZIPF_OFFSET) ** -ZIPF_EXPONENT for rank in range(1, count + 1)))
+def zipf_sums(count: int) -> tuple[int, ...]:
+    """Return the running sums of the weights of `count` ranks: rank r weighs 1 / (r + 1)².
+
+    The exponent is above Zipf's 1, since words come from many short lists (one for each kind of
+    noun) and each list has a tail. Whole numbers keep the sums the same on every machine.
+    """
+    return tuple(accumulate(10**9 // (rank + 1) ** 2 for rank in range(1, count + 1)))
 
 
 class Draw:
@@ -483,12 +482,12 @@ class Draw:
 
     def zipf(self, items: Sequence[Item]) -> Item:
         """Draw an item by its rank: the first is the most frequent."""
-        sums = zipf_weights(len(items))
+        sums = zipf_sums(len(items))
         return items[bisect(sums, self._random.random() * sums[-1], 0, len(items) - 1)]
 
     def weighted(self, items: Sequence[tuple[float, Item]]) -> Item:
         """Draw from (weight, item) pairs."""
-        sums = list(accumulate(weight for weight, _ in items))
+        sums = list(accumulate([weight for weight, _ in items]))
         return items[bisect(sums, self._random.random() * sums[-1], 0, len(items) - 1)][1]
 
     def pair(self, table: str) -> Pair:
@@ -506,25 +505,23 @@ class Draw:
 
 # --- The grammar ---------------------------------------------------------------------------------
 
-FREE_TENSES = (
-    (40, "present"),
-    (30, "past"),
-    (9, "perfect"),
-    (7, "progressive"),
-    (5, "future"),
-    (7, "modal present"),
-    (2, "modal past"),
-)
-TENSES = {
-    "any": FREE_TENSES,
+# Tenses by what a sentence leaves open, with their weights.
+TENSES: dict[str, Sequence[tuple[float, str]]] = {
+    "any": (
+        (40, "present"),
+        (30, "past"),
+        (9, "perfect"),
+        (7, "progressive"),
+        (5, "future"),
+        (7, "modal present"),
+        (2, "modal past"),
+    ),
     "present": ((70, "present"), (15, "perfect"), (15, "modal present")),
     "past": ((88, "past"), (12, "modal past")),
     "plain present": ((85, "present"), (15, "modal present")),
     "plain past": ((88, "past"), (12, "modal past")),
     "simple": ((1, "present"), (1, "past")),
 }
-
-
 DEGREES = (
     (60, Pair("", "")),
     (20, Pair("very", "sehr")),
@@ -590,7 +587,7 @@ class Grammar:
         if not self.draw.chance(probability):
             return []
         first = self.draw.zipf(lexicon.adjectives_of(kind))
-        colours = lexicon.COLOURS.split()
+        colours = lexicon.words(lexicon.COLOURS)
         takes_two = kind in ("thing", "clothes", "vehicle") and first.english not in colours
         if takes_two and self.draw.chance(0.1):
             return [first, lexicon.adjectives()[self.draw.zipf(colours)]]
@@ -614,12 +611,12 @@ class Grammar:
     def first_name(self) -> tuple[str, str]:
         """Draw a first name and its gender."""
         names, gender = self.draw.weighted(((1, (lexicon.WOMEN, "f")), (1, (lexicon.MEN, "m"))))
-        return self.draw.zipf(names.split()), gender
+        return self.draw.zipf(lexicon.words(names)), gender
 
     def name(self) -> Phrase:
         """Draw a person's name."""
         first, gender = self.first_name()
-        surname = self.draw.zipf(lexicon.SURNAMES.split())
+        surname = self.draw.zipf(lexicon.words(lexicon.SURNAMES))
         form = self.draw.weighted(((68, "first"), (10, "full"), (22, "title")))
         if form == "title":
             title = ("Mr", "Herr", "Herrn") if gender == "m" else ("Mrs", "Frau", "Frau")
@@ -778,15 +775,11 @@ class Grammar:
 
     def transitive(self, subject: Phrase, negated: bool) -> Clause:
         """A verb with an object in the accusative."""
-        return self.with_object(
-            subject, self.draw.zipf(lexicon.verbs(lexicon.TRANSITIVE_TABLE)), negated
-        )
-
-    def with_object(self, subject: Phrase, verb: Verb, negated: bool) -> Clause:
-        """Give a transitive verb an object of its kinds."""
+        verb = self.draw.zipf(lexicon.verbs(lexicon.TRANSITIVE_TABLE))
         kind = self.draw.zipf(verb.kinds)
         clause = Clause(subject, verb, negated=negated)
         if kind in ("language", "playing"):
+            # "plays the piano" is "spielt Klavier": no article, and "nicht" stands before it.
             table = lexicon.LANGUAGES if kind == "language" else lexicon.GAMES
             return replace(clause, complement=self.draw.pair(table))
         return replace(clause, accusative=self.patient((kind,), subject, negated))

@@ -5,10 +5,10 @@ common and what stands last is rare. Within a table of nouns an entry reads
 
     English[/plural]  gender  German [plural]        gender: m, f, n, or w (weak masculine)
 
-and an underscore stands for a space. A noun without a German plural is a mass noun. An entry of a
-verb table reads
+and an underscore stands for a space. A noun without a German plural is a mass noun; a job adds the
+German feminine. An entry of a verb table reads
 
-    English [past participle] [particle] / German [3rd singular, preterite, participle] / kinds
+    English [past participle] [particle] / German [3rd-singular preterite participle] / kinds
 
 with only the infinitive for a regular verb, `|` after a separable prefix, `sich` for a reflexive
 verb, `sein` for one that forms its perfect with it, `+for` for an English preposition and `~up`
@@ -173,7 +173,7 @@ def english_s(word: str) -> str:
 
 def english_third_person(verb: str) -> str:
     """Return the third person singular of the present tense."""
-    return {"be": "is", "have": "has", "do": "does", "go": "goes"}.get(verb) or english_s(verb)
+    return {"have": "has", "do": "does", "go": "goes"}.get(verb) or english_s(verb)
 
 
 def english_ed(verb: str) -> str:
@@ -186,8 +186,6 @@ def english_ed(verb: str) -> str:
 def english_ing(verb: Verb) -> str:
     """Return the present participle."""
     base = verb.english
-    if base == "be":
-        return "being"
     if base.endswith("ie"):
         return base[:-2] + "ying"
     doubled = base + base[-1] + "ed" == verb.english_past or base in DOUBLED_BEFORE_ING
@@ -505,6 +503,7 @@ fir f Tanne Tannen; orchid f Orchidee Orchideen
 """,
 }
 
+# After the noun: "at" in English and German, and the German "to" with its case.
 PLACE_TABLE = """
 house n Haus Häuser in in zu:d; garden m Garten Gärten in in in:a; city f Stadt Städte in in in:a
 school f Schule Schulen in in in:a; kitchen f Küche Küchen in in in:a; park m Park Parks in in in:a
@@ -610,6 +609,7 @@ HEADS_ONLY = "card f Karte Karten"
 
 IRREGULAR_STEMS = {"teuer": "teur", "dunkel": "dunkl", "sauer": "saur", "hoch": "hoh"}
 
+# English, German and, for what can be compared, both comparatives.
 ADJECTIVE_TABLE = """
 old alt older älter; young jung younger jünger; new neu newer neuer; big groß bigger größer
 tall groß taller größer; small klein smaller kleiner; good gut better besser
@@ -1353,6 +1353,12 @@ def adjectives_of(kind: str) -> tuple[Adjective, ...]:
 def verbs(table: str) -> tuple[Verb, ...]:
     """Return the verbs of one of the verb tables in the order of their rank."""
     return tuple(_read_verb(entry) for entry in _entries(table))
+
+
+@cache
+def words(table: str) -> tuple[str, ...]:
+    """Return the entries of a table of single words."""
+    return tuple(table.split())
 
 
 @cache
