@@ -11,10 +11,15 @@ class UserError(Exception):
 
 @contextmanager
 def exit_on_user_error() -> Iterator[None]:
-    """Turn a `UserError` into its sentence on stderr and exit status 2, without a traceback."""
+    """Turn a `UserError` into its sentence on stderr and exit status 2, without a traceback.
+
+    Ctrl-C ends with the shell's own status for it, 130, and no traceback either.
+    """
     try:
         yield
     except UserError as error:
         sys.stdout.flush()
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -296,7 +296,7 @@ def test_script_goes_on_after_a_kill_and_prints_only_its_own_lines(run, tmp_path
     lines = messages.splitlines()
     assert lines[0].startswith("tiny  going on from step ")
     assert all(line.startswith("tiny  ") for line in lines)
-    assert any("(100%)" in line and "tokens/s  train perplexity" in line for line in lines)
+    assert any("(100%)" in line and "tokens/s, perplexity" in line for line in lines)
     assert "lightning" in (tmp_path / "log" / "run.log").read_text()
     record = json.loads((tmp_path / "output" / "record.json").read_text())
     batches = BpttBatches(np.load(tmp_path / "output" / "data" / "train.npy"), 4, 10)

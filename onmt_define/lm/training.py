@@ -8,7 +8,6 @@ and started again ends with the same weights as one that was not.
 
 import logging
 import math
-import platform
 import signal
 import statistics
 import sys
@@ -26,20 +25,20 @@ from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.plugins.environments import LightningEnvironment
 from torch import Tensor
 
-from onmt_define import __version__
+from onmt_define.environment import describe_device, versions
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
 from onmt_define.lm.data import EOS, SPLITS, Corpus, prepare_corpus
 from onmt_define.lm.embeddings import describe_input_layer
 from onmt_define.lm.evaluation import perplexity, save_model, write_record
 from onmt_define.lm.lstm import LanguageModel, build_model, count_parameters
+from onmt_define.progress_line import SECONDS_BETWEEN_LINES, progress_line
 
 logger = logging.getLogger(__name__)
 
 VALIDATION_BATCH_SIZE = 10
 KEPT_CHECKPOINTS = 2
 CURVE_POINTS = 100
-SECONDS_BETWEEN_LINES = 10.0
 CHANGEABLE_SETTINGS = {"epochs", "save_every", *SPLITS}
 """Settings that may change before going on from a checkpoint; texts are compared by content."""
 
@@ -245,12 +244,13 @@ class Progress(Callback):
         self.point = _Window()
 
     def _describe(self, step: int) -> str:
-        left = round((self.total_steps - step) * self.line.seconds / self.line.steps)
-        return (
-            f"{self.run}  step {step:,}/{self.total_steps:,} ({step / self.total_steps:.0%})  "
-            f"{self.line.tokens_per_second:,.0f} tokens/s  "
-            f"train perplexity {self.line.perplexity:.2f}  "
-            f"{left // 3600}:{left // 60 % 60:02}:{left % 60:02} left"
+        return progress_line(
+            self.run,
+            step,
+            self.total_steps,
+            tokens_per_second=self.line.tokens_per_second,
+            perplexity=self.line.perplexity,
+            seconds_left=(self.total_steps - step) * self.line.seconds / self.line.steps,
         )
 
 
@@ -455,7 +455,7 @@ def _train(settings: dict[str, Any], output: Path, gpus: int, device: str) -> No
         "validation": module.validation,
         "perplexity": perplexities,
         "tokens": corpus.token_counts,
-        "versions": versions(),
+        "versions": versions("lightning"),
     }
     save_model(output / "model.pt", model, settings, corpus.vocabulary)
     write_record(output / "record.json", record)
@@ -476,20 +476,3 @@ def _checkpoint_to_go_on_from(
 def median_speed(curve: list[dict[str, float]]) -> float:
     """Median of the tokens a second over the learning curve, its first point left out."""
     return statistics.median(point["tokens_per_second"] for point in curve[1:] or curve)
-
-
-def describe_device(gpus: int, threads: int) -> str:
-    """Name of what trained."""
-    if gpus:
-        return f"{gpus} x {torch.cuda.get_device_name()}"
-    return f"CPU, {threads} thread{'s' if threads > 1 else ''}"
-
-
-def versions() -> dict[str, str]:
-    """Versions of what decides a result."""
-    return {
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "lightning": lightning.__version__,
-        "onmt_define": __version__,
-    }

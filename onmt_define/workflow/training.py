@@ -19,16 +19,16 @@ from typing import Any, TextIO
 import torch
 from filelock import FileLock, Timeout
 
+from onmt_define.environment import describe_device
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
+from onmt_define.progress_line import SECONDS_BETWEEN_LINES, progress_line
 from onmt_define.schema import load_yaml
 from onmt_define.workflow import checkpoints
 from onmt_define.workflow.gpus import lease, require_gpus, visible_gpus
 from onmt_define.workflow.learning_curve import LearningCurve
 from onmt_define.workflow.training_config import spread_over_gpus
 from onmt_define.workflow.training_record import training_record
-
-SECONDS_BETWEEN_PROGRESS_LINES = 10.0
 
 
 def train(
@@ -85,7 +85,7 @@ def train(
             seed=config["seed"],
             corpus=corpus,
             steps=resume[0],
-            device=_device(use_gpus, threads),
+            device=describe_device(use_gpus, threads),
             curve=state.curve,
             tries=state.tries,
         )
@@ -93,12 +93,6 @@ def train(
             temporary.write_text(json.dumps(record, indent=1), encoding="utf-8")
         with complete_or_absent(output / "model.pt") as temporary:
             torch.save({**checkpoint, "optim": None}, temporary)
-
-
-def _device(gpus: int, threads: int) -> str:
-    if gpus:
-        return f"{gpus} x {torch.cuda.get_device_name(0)}"
-    return f"CPU, {threads} thread{'s' if threads > 1 else ''}"
 
 
 @contextmanager
@@ -219,16 +213,16 @@ class _Progress:
 
     def show(self, point: dict[str, float]) -> None:
         now, step = time.monotonic(), int(point["step"])
-        if now - self.shown < SECONDS_BETWEEN_PROGRESS_LINES and step < self.train_steps:
+        if now - self.shown < SECONDS_BETWEEN_LINES and step < self.train_steps:
             return
         self.shown = now
         done = max(1, step - self.first_step)
-        left = (now - self.started) / done * (self.train_steps - step)
-        print(
-            f"[{self.name}] step {step:,}/{self.train_steps:,} ({step / self.train_steps:.0%}), "
-            f"{point['tokens_per_second']:,.0f} tokens/s, "
-            f"perplexity {point['train_perplexity']:.2f}, "
-            f"{int(left // 60)}:{int(left % 60):02} left",
-            file=sys.stderr,
-            flush=True,
+        line = progress_line(
+            self.name,
+            step,
+            self.train_steps,
+            tokens_per_second=point["tokens_per_second"],
+            perplexity=point["train_perplexity"],
+            seconds_left=(now - self.started) / done * (self.train_steps - step),
         )
+        print(line, file=sys.stderr, flush=True)

@@ -1,13 +1,9 @@
 """The record of a finished training: what was trained, on what, how fast, and how it went."""
 
-import platform
-from importlib.metadata import version
 from typing import Any
 
-import torch
-
-from onmt_define import __version__
 from onmt_define.embeddings.define_unit import cyclic_groups
+from onmt_define.environment import versions
 from onmt_define.opennmt.embedding_types import STANDARD
 from onmt_define.workflow.learning_curve import LearningCurve
 
@@ -43,12 +39,7 @@ def training_record(
         "tokens_per_second": curve.tokens_per_second(),
         "learning_curve": curve.training,
         "validation": curve.validation,
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "OpenNMT-py": version("OpenNMT-py"),
-            "onmt_define": __version__,
-        },
+        "versions": versions("OpenNMT-py"),
     }
 
 
