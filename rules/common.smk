@@ -9,14 +9,18 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from onmt_define.errors import UserError
-from onmt_define.workflow.config import complete_config, settings_key
+from onmt_define.workflow.config import (
+    complete_config,
+    corpus_splits,
+    languages,
+    settings_key,
+)
 from onmt_define.workflow.plan import (
     check_options,
     language_model_settings,
     training_options,
     user_files,
 )
-from onmt_define.workflow.sources import raw_splits
 from onmt_define.workflow.training_config import resolve_training
 
 CONFIG_FILE = str((workflow.configfiles or ["the command line"])[-1])
@@ -26,13 +30,6 @@ os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PAT
 
 try:
     CONFIG = complete_config(config, CONFIG_FILE)
-    CORPUS = CONFIG["corpus"]
-    RAW_SPLITS = raw_splits(CORPUS.get("download"), CONFIG["test_sets"])
-    LANGUAGE_MODEL_TEXTS = {
-        run["name"]: raw_splits(run["corpus"]["download"], ["test"])
-        for run in CONFIG.get("language_models", {"runs": []})["runs"]
-        if "download" in run["corpus"]
-    }
 except UserError as error:
     raise WorkflowError(str(error))
 
@@ -40,8 +37,10 @@ except UserError as error:
 SCRIPTS = os.path.join(workflow.basedir, "scripts")
 MIRROR_OPTION = f"--mirror {shlex.quote(CONFIG['mirror'])}" if CONFIG["mirror"] else ""
 CPU_OPTION = "--allow-cpu" if CONFIG["allow_cpu"] else ""
-SOURCE, TARGET = CONFIG["source_language"], CONFIG["target_language"]
-LANGUAGES = [SOURCE, TARGET]
+CORPUS = CONFIG["corpus"]
+RAW_SPLITS = corpus_splits(CONFIG)
+LANGUAGES = languages(CONFIG)
+SOURCE, TARGET = LANGUAGES
 
 # The key in a folder's name changes with the settings that made its content.
 CLEAN_KEY = settings_key(LANGUAGES, CONFIG["cleaning"])

@@ -148,7 +148,7 @@ class LanguageModelTraining(lightning.LightningModule):
         self.validation.append({"step": self.global_step, "epoch": epoch, "perplexity": value})
         self.logger.log_metrics({"valid_perplexity": value}, self.global_step)
         report(
-            f"{self.settings['run']}  epoch {epoch}/{self.settings['epochs']}  "
+            f"[{self.settings['run']}] epoch {epoch}/{self.settings['epochs']}, "
             f"valid perplexity {value:.2f}"
         )
 
@@ -434,7 +434,7 @@ def _train(settings: dict[str, Any], output: Path, gpus: int, device: str) -> No
     model.to("cuda" if gpus else "cpu")  # Lightning leaves it on the CPU.
     perplexities = {split: split_perplexity(model, corpus, split) for split in ("valid", "test")}
     report(
-        f"{settings['run']}  valid perplexity {perplexities['valid']:.2f}  "
+        f"[{settings['run']}] valid perplexity {perplexities['valid']:.2f}, "
         f"test perplexity {perplexities['test']:.2f}"
     )
     record = {
@@ -450,6 +450,7 @@ def _train(settings: dict[str, Any], output: Path, gpus: int, device: str) -> No
         "epochs": settings["epochs"],
         "seconds": round(progress.seconds, 1),
         "device": device,
+        "tries": _tries(output / "metrics"),
         "tokens_per_second": round(median_speed(progress.curve), 1),
         "learning_curve": progress.curve,
         "validation": module.validation,
@@ -469,8 +470,14 @@ def _checkpoint_to_go_on_from(
         return None, 0
     path, content = found
     check_same_run(path, content["language_model"], settings, corpus)
-    report(f"{settings['run']}  going on from step {content['global_step']:,} ({path})")
+    report(f"[{settings['run']}] going on from step {content['global_step']:,} ({path})")
     return path, content["global_step"]
+
+
+def _tries(metrics: Path) -> list[dict[str, int]]:
+    """The steps that the training was started or gone on from; each try logs to its own folder."""
+    steps = (int(folder.name.removeprefix("from-step-")) for folder in metrics.iterdir())
+    return [{"from_step": step} for step in sorted(steps)]
 
 
 def median_speed(curve: list[dict[str, float]]) -> float:

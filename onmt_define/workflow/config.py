@@ -11,6 +11,7 @@ import yaml
 
 from onmt_define.errors import UserError
 from onmt_define.schema import load_yaml, validate
+from onmt_define.workflow.sources import raw_splits
 
 CORPUS_KINDS = ("download", "generate", "files")
 
@@ -32,6 +33,7 @@ def complete_config(config: Any, where: str) -> dict[str, Any]:
     validate(config, schema, where)
     completed = _with_defaults(config, schema, schema["$defs"])
     _check_corpus(completed, where)
+    _check_downloads(completed, where)
     for kind in ("translation", "language_models"):
         _check_distinct_names(completed, kind, where)
     return completed
@@ -88,6 +90,34 @@ def _check_corpus(config: dict[str, Any], where: str) -> None:
         raise UserError(
             f"{where}: source_language and target_language are both {config['source_language']!r}"
         )
+
+
+def _check_downloads(config: dict[str, Any], where: str) -> None:
+    """Known downloads of the right kind, and languages that the parallel text has."""
+    try:
+        corpus_splits(config)
+        for run in config.get("language_models", {"runs": []})["runs"]:
+            if "download" in run["corpus"]:
+                raw_splits(run["corpus"]["download"], ["test"])
+            elif run["corpus"]["language"] not in languages(config):
+                raise UserError(
+                    f"language_models, run {run['name']!r}: language is "
+                    f"{run['corpus']['language']!r}, expected one of {', '.join(languages(config))}"
+                )
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from error
+
+
+def languages(config: dict[str, Any]) -> list[str]:
+    """Source and target language."""
+    return [config["source_language"], config["target_language"]]
+
+
+def corpus_splits(config: dict[str, Any]) -> list[str]:
+    """The splits of the parallel text: train, valid and test sets."""
+    if download := config["corpus"].get("download"):
+        return raw_splits(download, config["test_sets"], languages(config))
+    return ["train", "valid", *config["test_sets"]]
 
 
 def _check_distinct_names(config: dict[str, Any], kind: str, where: str) -> None:

@@ -81,16 +81,29 @@ def fetch_corpus(
     return provenance
 
 
-def raw_splits(download: str | None, test_sets: Sequence[str]) -> list[str]:
-    """The splits of a corpus's raw text: train, valid, then its own test sets and those wanted.
+def raw_splits(
+    download: str, test_sets: Sequence[str], languages: Sequence[str] = (_PLAIN_TEXT_SIDE,)
+) -> list[str]:
+    """The splits of a download's raw text: train, valid, then its own test sets and those wanted.
 
-    All of a download's own test sets come along whichever are wanted, so that configurations with
-    different ones share its files. Raises `UserError` for an unknown download or test set.
+    All of its own test sets come along whichever are wanted, so that configurations with different
+    ones share its files. `languages` are those of a translation; without them the download must be
+    a corpus for language models. Raises `UserError` for a download or test set that is unknown or
+    of another kind.
     """
-    if download is None:
-        return ["train", "valid", *test_sets]
     catalogue = yaml.safe_load(SOURCES.read_text(encoding="utf-8"))
     corpus = _look_up(catalogue["corpora"], download, "corpus")
+    if set(corpus["sides"]) != set(languages):
+        fitting = [
+            name
+            for name, other in catalogue["corpora"].items()
+            if set(other["sides"]) == set(languages)
+        ]
+        kind = "language models" if _PLAIN_TEXT_SIDE in languages else " and ".join(languages)
+        raise UserError(
+            f"corpus {download} isn't one for {kind}, expected one of: "
+            f"{', '.join(fitting) or 'none is known, use files of your own'}"
+        )
     wanted = list(dict.fromkeys([*corpus["test_sets"], *test_sets]))
     return list(_splits(catalogue, download, corpus, wanted))
 

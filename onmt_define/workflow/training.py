@@ -66,6 +66,8 @@ def train(
         step = resume[0] if resume else 0
         if step < config["train_steps"]:
             state.start_try(step)
+            if resume:
+                print(f"[{name}] going on from step {step:,} ({resume[1]})", file=sys.stderr)
             with lease(use_gpus, name) as ids:
                 command = _command(config_path, config, resume, use_gpus)
                 _run(command, ids, threads, name, config["train_steps"], state, log)
