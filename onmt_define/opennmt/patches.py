@@ -28,7 +28,10 @@ def _patch_command(module: ModuleType) -> None:
     def main() -> None:
         with exit_on_user_error():
             _require_torch()
-            original()
+            try:
+                original()
+            except FileNotFoundError as error:
+                raise UserError(f"there is no file {error.filename}") from error
 
     module.main = main  # type: ignore[attr-defined]
 

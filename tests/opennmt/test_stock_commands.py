@@ -146,6 +146,19 @@ def test_a_mistake_on_the_command_line_is_one_line(toy, run_command):
     assert "Traceback" not in result.stderr
 
 
+def test_a_missing_model_is_one_line(toy, monkeypatch, capsys):
+    import onmt.bin.translate
+
+    monkeypatch.chdir(toy)
+    monkeypatch.setattr(
+        sys, "argv", ["onmt_translate", "-model", "nowhere.pt", "-src", "valid.src"]
+    )
+    with pytest.raises(SystemExit) as exit_status:
+        onmt.bin.translate.main()
+    assert exit_status.value.code == 2
+    assert "error: there is no file nowhere.pt" in capsys.readouterr().err
+
+
 def test_python_start_stays_light(tmp_path):
     code = "import sys; print([m for m in ('torch', 'onmt', 'yaml') if m in sys.modules])"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
