@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the random draws (default: 1)")
     arguments = parser.parse_args()
     with exit_on_user_error():
-        from onmt_define.workflow.demo_corpus import generate_corpus, write_corpus
+        from onmt_define.workflow.demo.corpus import generate_corpus, write_corpus
 
         corpus = generate_corpus(
             arguments.pairs, arguments.valid, arguments.test, seed=arguments.seed

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from onmt_define.errors import UserError
-from onmt_define.workflow import demo_corpus as demo
-from onmt_define.workflow import demo_lexicon as lexicon
-from onmt_define.workflow.demo_corpus import Clause, Pair
+from onmt_define.workflow.demo import language, lexicon
+from onmt_define.workflow.demo.corpus import generate_corpus
+from onmt_define.workflow.demo.language import Clause, Pair
 
 REPOSITORY = Path(__file__).parents[1]
 SCRIPT = REPOSITORY / "scripts" / "generate_demo_corpus.py"
@@ -20,7 +20,7 @@ SPLITS = ("train", "valid", "test")
 
 @pytest.fixture(scope="module")
 def corpus():
-    return demo.generate_corpus()
+    return generate_corpus()
 
 
 def run_script(*arguments, hash_seed="0"):
@@ -74,7 +74,7 @@ def test_same_seed_same_bytes_whatever_the_hash_seed(tmp_path):
     for hash_seed in ("1", "2"):
         result = run_script("--output", tmp_path / hash_seed, *sizes, hash_seed=hash_seed)
         assert result.returncode == 0, result.stderr
-    corpus = demo.generate_corpus(300, 20, 30, seed=7)
+    corpus = generate_corpus(300, 20, 30, seed=7)
     names = sorted(path.name for path in (tmp_path / "1").iterdir())
     assert names == sorted(f"{split}.{language}" for split in SPLITS for language in ("en", "de"))
     for name in names:
@@ -86,13 +86,13 @@ def test_same_seed_same_bytes_whatever_the_hash_seed(tmp_path):
 
 
 def test_another_seed_gives_another_text():
-    first, second = (demo.generate_corpus(200, 1, 1, seed=seed)["train"] for seed in (1, 2))
+    first, second = (generate_corpus(200, 1, 1, seed=seed)["train"] for seed in (1, 2))
     assert len(set(first) & set(second)) < 20
 
 
 def test_a_size_below_one_is_refused_in_one_sentence(tmp_path):
     with pytest.raises(UserError, match="the valid split is to have 0 sentence pairs"):
-        demo.generate_corpus(10, 0, 10)
+        generate_corpus(10, 0, 10)
     result = run_script("--output", tmp_path / "out", "--pairs", -3)
     assert result.returncode == 2
     assert result.stderr.startswith("error: the train split is to have -3 sentence pairs")
@@ -147,14 +147,14 @@ children   many  viele alte Kinder   | viele alte Kinder    | vielen alten Kinde
 children   all   alle alten Kinder   | alle alten Kinder    | allen alten Kindern
 """
 DETERMINERS = {
-    "-": demo.BARE,
-    "the": demo.THE,
-    "a": demo.A,
-    "this": demo.THIS,
-    "every": demo.EVERY,
-    "many": demo.MANY,
-    "all": demo.ALL,
-    **{possessive.english: possessive for possessive in demo.POSSESSIVES},
+    "-": language.BARE,
+    "the": language.THE,
+    "a": language.A,
+    "this": language.THIS,
+    "every": language.EVERY,
+    "many": language.MANY,
+    "all": language.ALL,
+    **{possessive.english: possessive for possessive in language.POSSESSIVES},
 }
 
 
@@ -164,26 +164,26 @@ def test_declension(row):
     plural = english == "children"
     noun = lexicon.noun_named("child" if plural else english)
     old = lexicon.adjectives()["old"]
-    phrase = demo.noun_phrase(DETERMINERS[determiner], [old], noun, plural)
+    phrase = language.noun_phrase(DETERMINERS[determiner], [old], noun, plural)
     assert phrase.german == tuple(form.strip() for form in german.split("|"))
 
 
-def phrase(english, plural=False, determiner=demo.THE, adjective=""):
+def phrase(english, plural=False, determiner=language.THE, adjective=""):
     adjectives = [lexicon.adjectives()[adjective]] if adjective else []
-    return demo.noun_phrase(determiner, adjectives, lexicon.noun_named(english), plural)
+    return language.noun_phrase(determiner, adjectives, lexicon.noun_named(english), plural)
 
 
 def test_stems_that_change_before_an_ending():
     assert phrase("car", adjective="expensive").in_case("nominative") == "das teure Auto"
     assert phrase("tower", adjective="high").in_case("dative") == "dem hohen Turm"
-    assert phrase("soup", determiner=demo.A, adjective="sour").english == "a sour soup"
+    assert phrase("soup", determiner=language.A, adjective="sour").english == "a sour soup"
 
 
 def test_english_article():
-    assert phrase("apple", determiner=demo.A).english == "an apple"
-    assert phrase("uniform", determiner=demo.A).english == "a uniform"
-    assert phrase("man", determiner=demo.A, adjective="honest").english == "an honest man"
-    assert phrase("bag", determiner=demo.A, adjective="useful").english == "a useful bag"
+    assert phrase("apple", determiner=language.A).english == "an apple"
+    assert phrase("uniform", determiner=language.A).english == "a uniform"
+    assert phrase("man", determiner=language.A, adjective="honest").english == "an honest man"
+    assert phrase("bag", determiner=language.A, adjective="useful").english == "a useful bag"
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_english_article():
     ],
 )
 def test_prepositions_contract_with_the_article(preposition, noun, case, expected):
-    assert demo.german_prepositional(preposition, phrase(noun), case) == expected
+    assert language.german_prepositional(preposition, phrase(noun), case) == expected
 
 
 def test_compounds_are_two_words_in_english_and_one_in_german():
@@ -261,7 +261,7 @@ YESTERDAY = Pair("yesterday", "gestern")
             "weil der Mann das Haus kaufte",
         ),
         (
-            Clause(MAN, verb("abholen"), tense="perfect", accusative=demo.pronoun("he")),
+            Clause(MAN, verb("abholen"), tense="perfect", accusative=language.pronoun("he")),
             "the man has picked him up",
             "der Mann hat ihn abgeholt",
             "weil der Mann ihn abgeholt hat",
@@ -274,18 +274,18 @@ YESTERDAY = Pair("yesterday", "gestern")
         ),
         (
             Clause(
-                demo.pronoun("you"),
+                language.pronoun("you"),
                 verb("lesen"),
                 modal=CAN,
                 negated=True,
-                accusative=phrase("book", determiner=demo.NOT_A),
+                accusative=phrase("book", determiner=language.NOT_A),
             ),
             "you cannot read a book",
             "du kannst kein Buch lesen",
             "weil du kein Buch lesen kannst",
         ),
         (
-            Clause(demo.pronoun("we"), verb("helfen"), negated=True, dative=phrase("boy")),
+            Clause(language.pronoun("we"), verb("helfen"), negated=True, dative=phrase("boy")),
             "we do not help the boy",
             "wir helfen dem Jungen nicht",
             "weil wir dem Jungen nicht helfen",
@@ -303,14 +303,16 @@ YESTERDAY = Pair("yesterday", "gestern")
             "weil der Mann dem Kind den Apfel geben wird",
         ),
         (
-            Clause(demo.pronoun("he"), verb("schlafen"), tense="progressive"),
+            Clause(language.pronoun("he"), verb("schlafen"), tense="progressive"),
             "he is sleeping",
             "er schläft gerade",
             "weil er gerade schläft",
         ),
         (
             Clause(
-                demo.pronoun("I"), verb("freuen"), complement=Pair("forward to it", "auf das Fest")
+                language.pronoun("I"),
+                verb("freuen"),
+                complement=Pair("forward to it", "auf das Fest"),
             ),
             "I look forward to it",
             "ich freue mich auf das Fest",
@@ -332,24 +334,24 @@ YESTERDAY = Pair("yesterday", "gestern")
     ids=lambda value: value if isinstance(value, str) and value[:4] != "weil" else "",
 )
 def test_word_order(clause, english, main, subordinate):
-    assert demo.english_statement(clause) == english
-    assert demo.german_statement(clause) == main
-    assert demo.german_subordinate(clause, "weil") == subordinate
+    assert language.english_statement(clause) == english
+    assert language.german_statement(clause) == main
+    assert language.german_subordinate(clause, "weil") == subordinate
 
 
 def test_questions():
     clause = Clause(MAN, verb("aufmachen"), tense="past", accusative=phrase("door"))
-    assert demo.english_question(clause) == "did the man open the door"
-    assert demo.german_question(clause) == "machte der Mann die Tür auf"
-    assert demo.german_question(clause, "warum") == "warum machte der Mann die Tür auf"
+    assert language.english_question(clause) == "did the man open the door"
+    assert language.german_question(clause) == "machte der Mann die Tür auf"
+    assert language.german_question(clause, "warum") == "warum machte der Mann die Tür auf"
 
 
 def test_infinitives_with_zu():
     clause = Clause(MAN, verb("aufmachen"), accusative=phrase("window"))
-    assert demo.german_infinitive(clause) == "das Fenster aufzumachen"
-    bought = Clause(MAN, verb("kaufen"), accusative=phrase("car", determiner=demo.A))
-    assert demo.german_infinitive(bought, "um") == "um ein Auto zu kaufen"
-    assert demo.english_infinitive(bought) == "to buy a car"
+    assert language.german_infinitive(clause) == "das Fenster aufzumachen"
+    bought = Clause(MAN, verb("kaufen"), accusative=phrase("car", determiner=language.A))
+    assert language.german_infinitive(bought, "um") == "um ein Auto zu kaufen"
+    assert language.english_infinitive(bought) == "to buy a car"
 
 
 @pytest.mark.parametrize(
@@ -362,15 +364,17 @@ def test_infinitives_with_zu():
     ],
 )
 def test_relative_pronouns(head, case, expected):
-    assert demo.relative_pronoun(head, case) == expected
+    assert language.relative_pronoun(head, case) == expected
 
 
 def test_a_relative_clause_stands_between_commas():
-    forms = tuple(demo.relative_pronoun(MAN, case) for case in lexicon.CASES)
-    inner = Clause(demo.Phrase("who", forms), verb("lesen"), accusative=phrase("book"))
-    relative = Pair(demo.english_statement(inner), demo.german_subordinate(inner))
-    clause = Clause(demo.with_relative(MAN, relative), verb("schlafen"))
-    assert demo.finish(demo.english_statement(clause), demo.german_statement(clause)) == (
+    forms = tuple(language.relative_pronoun(MAN, case) for case in lexicon.CASES)
+    inner = Clause(language.Phrase("who", forms), verb("lesen"), accusative=phrase("book"))
+    relative = Pair(language.english_statement(inner), language.german_subordinate(inner))
+    clause = Clause(language.with_relative(MAN, relative), verb("schlafen"))
+    assert language.finish(
+        language.english_statement(clause), language.german_statement(clause)
+    ) == (
         "The man who reads the book sleeps.",
         "Der Mann, der das Buch liest, schläft.",
     )

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from paths import BIN, ROOT
 
-from onmt_define.workflow.demo_corpus import generate_corpus
+from onmt_define.workflow.demo.corpus import generate_corpus
 
 pytestmark = pytest.mark.slow
 
