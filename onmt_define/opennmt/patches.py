@@ -68,7 +68,8 @@ def _patch_model_builder(module: ModuleType) -> None:
 def _patch_model_saver(module: ModuleType) -> None:
     # What a checkpoint of OpenNMT-py 3.x holds beside tensors and plain containers. Any other
     # pickled object is still refused by torch's weights_only loading.
-    torch.serialization.add_safe_globals([argparse.Namespace])
+    if hasattr(torch.serialization, "add_safe_globals"):  # else the command itself refuses to start
+        torch.serialization.add_safe_globals([argparse.Namespace])
 
 
 _PATCHES = {
