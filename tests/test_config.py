@@ -63,8 +63,28 @@ def changed(**changes):
         (changed(test_sets=[]), "test_sets: [] should be non-empty"),
         (changed(test_sets=["other"]), "a generated corpus has the one test set 'test'"),
         (
-            changed(test_sets=["train"], corpus__generate=..., corpus__download="x"),
+            changed(test_sets=["train"], corpus__generate=..., corpus__download="multi30k"),
             "can't be called",
+        ),
+        (
+            changed(corpus={"name": "x", "download": "multi3k"}),
+            "there is no corpus named 'multi3k'; known are: multi30k, wmt14",
+        ),
+        (
+            changed(corpus={"name": "x", "download": "multi30k"}),
+            "there is no test set for corpus multi30k named 'test'",
+        ),
+        (
+            changed(corpus={"name": "x", "download": "ptb"}),
+            "corpus ptb isn't one for en and de, expected one of: multi30k, wmt14",
+        ),
+        (
+            changed(language_models__runs__0__corpus={"download": "wmt14"}),
+            "corpus wmt14 isn't one for language models, expected one of: ptb, wikitext-2",
+        ),
+        (
+            changed(language_models__runs__0__corpus={"language": "fr"}),
+            "run 'lstm-define': language is 'fr', expected one of en, de",
         ),
         (changed(source_language="fr"), "a generated corpus has the languages en and de only"),
         (changed(target_language="en"), "a generated corpus has the languages en and de only"),
