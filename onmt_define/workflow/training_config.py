@@ -69,8 +69,12 @@ def check_training_options(options: dict[str, Any], where: str) -> None:
     for option in SET_BY_THE_WORKFLOW:
         if option in options:
             raise UserError(f"{where}: the option {option!r} is set by the workflow, leave it out")
+    if "train_steps" not in options:
+        raise UserError(f"{where}: train_steps is missing, expected the number of steps to train")
     parser = _command("train")._get_parser()
     opt = _parse(parser, {**options, "data": {}, "src_vocab": "-"}, where)
+    if opt.train_steps < 1:
+        raise UserError(f"{where}: train_steps is {opt.train_steps}, expected at least 1")
     try:
         parser.validate_train_opts(opt)
         parser.update_model_opts(opt)
