@@ -118,6 +118,13 @@ def test_a_wrong_configuration_is_named(config, sentence):
         (changed(translation__training__layer=2), "unknown key 'layer'"),
         (changed(translation__training__layers="two"), "invalid int value: 'two'"),
         (changed(translation__training__train_steps=...), "train_steps is missing"),
+        (changed(translation__training__train_steps=None), "train_steps is missing"),
+        (changed(translation__training__heads=7), "heads is 7, expected a divisor of hidden_size"),
+        (changed(translation__training__heads=0), "heads is 0, expected a divisor of hidden_size"),
+        (
+            changed(translation__runs__1__options__define_depth=10**9),
+            "define_depth is 1000000000, expected at most 100",
+        ),
         (changed(translation__training__train_steps=0), "train_steps is 0, expected at least 1"),
         (changed(translation__training__seed=2), "the option 'seed' is set by the workflow"),
         (

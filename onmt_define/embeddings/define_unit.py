@@ -19,6 +19,9 @@ from torch import Tensor, nn
 from onmt_define.embeddings.dimensions import DimensionError, require_at_least, require_multiple
 from onmt_define.embeddings.group_linear import GroupLinear
 
+# The paper's deepest unit has 11 maps. A mistyped depth must fail before a list is made of it.
+MAX_DEPTH = 100
+
 
 def cyclic_groups(depth: int, max_groups: int) -> list[int]:
     """Groups of the `depth` maps: 1, 2, 4, ..., max_groups, 1, 2, ... read backwards."""
@@ -61,7 +64,7 @@ class DefineUnit(nn.Module):
         input_dim: n, a multiple of `max_groups`.
         output_dim: m.
         expand_dim: k, at least n.
-        depth: N, at least 2.
+        depth: N, from 2 to 100.
         max_groups: g_max, a power of two.
         dropout: probability of zeroing a feature before maps 2 to N.
 
@@ -117,6 +120,8 @@ def check_unit_dimensions(
     require_at_least("input_dim", input_dim, 1)
     require_at_least("output_dim", output_dim, 1)
     require_at_least("depth", depth, 2)
+    if depth > MAX_DEPTH:
+        raise DimensionError("depth", depth, f"at most {MAX_DEPTH}")
     require_at_least("max_groups", max_groups, 1)
     if max_groups & (max_groups - 1):
         below = 1 << (max_groups.bit_length() - 1)

@@ -69,7 +69,7 @@ def check_training_options(options: dict[str, Any], where: str) -> None:
     for option in SET_BY_THE_WORKFLOW:
         if option in options:
             raise UserError(f"{where}: the option {option!r} is set by the workflow, leave it out")
-    if "train_steps" not in options:
+    if options.get("train_steps") is None:
         raise UserError(f"{where}: train_steps is missing, expected the number of steps to train")
     parser = _command("train")._get_parser()
     opt = _parse(parser, {**options, "data": {}, "src_vocab": "-"}, where)
@@ -81,6 +81,17 @@ def check_training_options(options: dict[str, Any], where: str) -> None:
         parser.validate_model_opts(opt)
     except (AssertionError, UserError, ValueError) as error:
         raise UserError(f"{where}: {error}") from error
+    _check_heads(opt, where)
+
+
+def _check_heads(opt: Any, where: str) -> None:
+    """OpenNMT-py itself finds this out only when the model is built, after all downloads."""
+    if not any(kind.startswith("transformer") for kind in (opt.encoder_type, opt.decoder_type)):
+        return
+    if opt.heads < 1 or opt.enc_hid_size % opt.heads:
+        raise UserError(
+            f"{where}: heads is {opt.heads}, expected a divisor of hidden_size {opt.enc_hid_size}"
+        )
 
 
 def check_decoding_options(options: dict[str, Any], where: str) -> None:
