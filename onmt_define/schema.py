@@ -1,6 +1,7 @@
 """Check a configuration against a JSON schema and say in one sentence what is wrong with it."""
 
 import difflib
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,17 @@ import jsonschema
 import yaml
 
 from onmt_define.errors import UserError
+
+# To JSON Schema 2.0 is a whole number, and infinity and NaN are numbers; to a training they aren't.
+_StrictValidator = jsonschema.validators.extend(
+    jsonschema.Draft202012Validator,
+    type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
+        {
+            "integer": lambda _, value: type(value) is int,
+            "number": lambda _, value: type(value) in (int, float) and math.isfinite(value),
+        }
+    ),
+)
 
 
 def load_yaml(path: str | Path) -> Any:
@@ -30,7 +42,7 @@ def validate(document: Any, schema: dict[str, Any], where: str) -> None:
 
     `where` names the file or the document in the sentence.
     """
-    validator = jsonschema.Draft202012Validator(schema)
+    validator = _StrictValidator(schema)
     errors = sorted(validator.iter_errors(document), key=lambda error: list(map(str, error.path)))
     if errors:
         raise UserError(f"{where}: {_sentence(_most_specific(errors))}")

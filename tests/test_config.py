@@ -58,6 +58,8 @@ def changed(**changes):
         (changed(name="../x"), "name: '../x' does not match"),
         (changed(allow_cpu="yes"), "allow_cpu is 'yes', expected boolean"),
         (changed(bpe__merges="many"), "bpe.merges is 'many', expected integer"),
+        (changed(bpe__merges=2.0), "bpe.merges is 2.0, expected integer"),
+        (changed(cleaning={"max_length_ratio": float("nan")}), "is nan, expected number"),
         (changed(bpe__merges=0), "bpe.merges: 0 is less than the minimum of 1"),
         (changed(bpe__merge=3), "unknown key 'bpe.merge', did you mean 'merges'?"),
         (changed(test_sets=[]), "test_sets: [] should be non-empty"),
