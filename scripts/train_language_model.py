@@ -18,11 +18,10 @@ Outputs, all in --output:
 
 import argparse
 import os
-from contextlib import nullcontext
 
 from onmt_define.errors import exit_on_user_error
 from onmt_define.lm.commands import add_train_arguments, read_run
-from onmt_define.workflow.gpus import lease, require_gpus, visible_gpus
+from onmt_define.workflow.gpus import lease, usable_gpus
 
 
 def main() -> None:
@@ -36,10 +35,8 @@ def main() -> None:
     with exit_on_user_error():
         run = read_run(arguments.config)["run"]
         if arguments.gpus:
-            visible = len(visible_gpus())
-            require_gpus(arguments.gpus, visible, arguments.allow_cpu, f"training {run}")
-            arguments.gpus = min(arguments.gpus, visible)
-        with lease(arguments.gpus, run) if arguments.gpus else nullcontext() as gpus:
+            arguments.gpus = usable_gpus(arguments.gpus, arguments.allow_cpu, f"training {run}")
+        with lease(arguments.gpus, run) as gpus:
             if gpus:
                 os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
             arguments.function(arguments)

@@ -19,7 +19,6 @@ from typing import Any
 import lightning.pytorch as lightning
 import numpy as np
 import torch
-from filelock import FileLock, Timeout
 from lightning.pytorch.callbacks import Callback, Checkpoint
 from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.plugins.environments import LightningEnvironment
@@ -33,6 +32,7 @@ from onmt_define.lm.embeddings import describe_input_layer
 from onmt_define.lm.evaluation import perplexity, save_model, write_record
 from onmt_define.lm.lstm import LanguageModel, build_model, count_parameters
 from onmt_define.progress_line import SECONDS_BETWEEN_LINES, progress_line
+from onmt_define.run_folder import only_writer
 
 logger = logging.getLogger(__name__)
 
@@ -393,13 +393,8 @@ def train(settings: dict[str, Any], output: str | Path, gpus: int = 0, threads: 
     send_lightning_to_log()
     torch.set_num_threads(threads)
     torch.manual_seed(settings["seed"])
-    try:
-        with FileLock(output / ".training.lock", timeout=0):
-            _train(settings, output, gpus, describe_device(gpus, threads))
-    except Timeout:
-        raise UserError(
-            f"another process is training in {output}; wait for it to end or stop it"
-        ) from None
+    with only_writer(output):
+        _train(settings, output, gpus, describe_device(gpus, threads))
 
 
 def _train(settings: dict[str, Any], output: Path, gpus: int, device: str) -> None:

@@ -55,6 +55,17 @@ def require_gpus(wanted: int, visible: int, allow_cpu: bool, what: str) -> None:
     )
 
 
+def usable_gpus(wanted: int, allow_cpu: bool, what: str) -> int:
+    """How many GPUs `what` gets: those it wants, or none where it may use the CPU and must.
+
+    Raises:
+        UserError: see `require_gpus`.
+    """
+    visible = len(visible_gpus())
+    require_gpus(wanted, visible, allow_cpu, what)
+    return min(wanted, visible)
+
+
 def lease_folder() -> Path:
     """Node-local folder of the lock files, shared by all users of the machine."""
     return Path(tempfile.gettempdir()) / "onmt_define-gpus"

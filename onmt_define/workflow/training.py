@@ -12,20 +12,19 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
 import torch
-from filelock import FileLock, Timeout
 
 from onmt_define.environment import describe_device
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
 from onmt_define.progress_line import SECONDS_BETWEEN_LINES, progress_line
+from onmt_define.run_folder import only_writer
 from onmt_define.schema import load_yaml
 from onmt_define.workflow import checkpoints
-from onmt_define.workflow.gpus import lease, require_gpus, visible_gpus
+from onmt_define.workflow.gpus import lease, usable_gpus
 from onmt_define.workflow.learning_curve import LearningCurve
 from onmt_define.workflow.training_config import spread_over_gpus
 from onmt_define.workflow.training_record import training_record
@@ -57,10 +56,9 @@ def train(
     """
     output, config = Path(output_dir), load_yaml(config_path)
     name = f"{output.parent.name} {output.name}"
-    require_gpus(gpus, len(visible_gpus()), allow_cpu, f"training {name}")
-    use_gpus = min(gpus, len(visible_gpus()))
+    use_gpus = usable_gpus(gpus, allow_cpu, f"training {name}")
     (output / "checkpoints").mkdir(parents=True, exist_ok=True)
-    with _only_writer(output), open(log_path, "a", encoding="utf-8") as log:
+    with only_writer(output), open(log_path, "a", encoding="utf-8") as log:
         state = _State.load(output / "learning_curve.json")
         resume = checkpoints.newest_valid(output / "checkpoints")
         step = resume[0] if resume else 0
@@ -95,18 +93,6 @@ def train(
             temporary.write_text(json.dumps(record, indent=1), encoding="utf-8")
         with complete_or_absent(output / "model.pt") as temporary:
             torch.save({**checkpoint, "optim": None}, temporary)
-
-
-@contextmanager
-def _only_writer(output: Path) -> Any:
-    """Two trainings in one folder would overwrite each other's checkpoints."""
-    try:
-        with FileLock(output / ".training.lock", timeout=0):
-            yield
-    except Timeout as error:
-        raise UserError(
-            f"another process is training in {output}; wait for it to end or stop it"
-        ) from error
 
 
 class _State:
