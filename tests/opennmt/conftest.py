@@ -1,6 +1,8 @@
 """A tiny translation task and a DeFINE model trained on it with the stock commands."""
 
 import random
+import sys
+from importlib import import_module
 
 import pytest
 import yaml
@@ -63,3 +65,20 @@ def trained(toy, run_command):
     result = run_command("onmt_train", "-config", "train.yaml", cwd=toy)
     assert result.returncode == 0, result.stderr
     return toy, result.stdout + result.stderr
+
+
+@pytest.fixture
+def stock(toy, monkeypatch, capfd):
+    """Run a stock command in this process, in the toy folder: (exit status, what it printed)."""
+
+    def run(name, *arguments):
+        monkeypatch.chdir(toy)
+        monkeypatch.setattr(sys, "argv", [f"onmt_{name}", *map(str, arguments)])
+        try:
+            import_module(f"onmt.bin.{name}").main()
+            status = 0
+        except SystemExit as exit_status:
+            status = exit_status.code
+        return status, "".join(capfd.readouterr())
+
+    return run
