@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from onmt_define.embeddings.dimensions import require_at_least
+from onmt_define.embeddings.dimensions import require_between
 
 
 class ProjectiveEmbedding(nn.Module):
@@ -26,7 +26,7 @@ class ProjectiveEmbedding(nn.Module):
         padding_idx: int | None = None,
     ) -> None:
         super().__init__()
-        require_at_least("map_dim", map_dim, 1)
+        require_between("map_dim", map_dim, 1)
         self.embedding_dim, self.map_dim = embedding_dim, map_dim
         self.map_table = nn.Embedding(num_embeddings, map_dim, padding_idx=padding_idx)
         self.projection = nn.Linear(map_dim, embedding_dim, bias=False)
