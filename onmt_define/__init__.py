@@ -10,7 +10,14 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_EMBEDDING_NAMES = ("DefineEmbedding", "DefineUnit", "GroupLinear", "ProjectiveEmbedding")
+_EMBEDDING_NAMES = (
+    "AdaptiveEmbedding",
+    "DefineEmbedding",
+    "DefineUnit",
+    "DimensionError",
+    "GroupLinear",
+    "ProjectiveEmbedding",
+)
 
 __all__ = [*_EMBEDDING_NAMES, "__version__"]
 

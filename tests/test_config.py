@@ -118,16 +118,35 @@ def test_a_wrong_configuration_is_named(config, sentence):
     ("config", "sentence"),
     [
         (changed(translation__training__layer=2), "unknown key 'layer'"),
-        (changed(translation__training__layers="two"), "invalid int value: 'two'"),
+        (changed(translation__training__layers="two"), "layers is 'two', expected a whole number"),
         (changed(translation__training__train_steps=...), "train_steps is missing"),
         (changed(translation__training__train_steps=None), "train_steps is missing"),
         (changed(translation__training__heads=7), "heads is 7, expected a divisor of hidden_size"),
-        (changed(translation__training__heads=0), "heads is 0, expected a divisor of hidden_size"),
+        (changed(translation__training__heads=0), "heads is 0, expected 1 to"),
         (
             changed(translation__runs__1__options__define_depth=10**9),
             "define_depth is 1000000000, expected at most 100",
         ),
-        (changed(translation__training__train_steps=0), "train_steps is 0, expected at least 1"),
+        (changed(translation__training__train_steps=0), "train_steps is 0, expected 1 to"),
+        (
+            changed(translation__training__batch_size=10**30),
+            f"batch_size is {10**30}, expected 1 to 100,000,000",
+        ),
+        (
+            changed(translation__training__bucket_size=float("inf")),
+            "bucket_size is 'inf', expected a whole number",
+        ),
+        (
+            changed(translation__training__learning_rate=float("nan")),
+            "learning_rate is nan, expected 0 to 1,000,000",
+        ),
+        (changed(translation__training__dropout=[0.1, 3]), "dropout is 3.0, expected 0 to 1"),
+        (changed(translation__training__layers=[2]), "layers is [2], expected one value"),
+        (
+            changed(translation__runs__1__options__define_expand_dim=10**15),
+            f"define_expand_dim is {10**15}, expected at most",
+        ),
+        (changed(translation__decoding__beam_size=0), "beam_size is 0, expected 1 to 10,000"),
         (changed(translation__training__seed=2), "the option 'seed' is set by the workflow"),
         (
             changed(translation__runs__1__options__define_dept=3),

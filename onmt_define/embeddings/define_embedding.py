@@ -1,12 +1,20 @@
-"""A token table under a DeFINE unit: token ids in, model-wide vectors out."""
+"""A mapping layer under a DeFINE unit: token ids in, model-wide vectors out."""
 
+from collections.abc import Sequence
+from typing import Any
+
+import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
+from onmt_define.embeddings.adaptive_embedding import AdaptiveEmbedding
 from onmt_define.embeddings.define_unit import DefineUnit
-from onmt_define.embeddings.projective_embedding import reset_map_table
+from onmt_define.embeddings.dimensions import DimensionError
+from onmt_define.embeddings.factorised_embedding import FactorisedEmbedding
+from onmt_define.embeddings.projective_embedding import ProjectiveEmbedding, reset_token_table
 
 
-class DefineEmbedding(nn.Module):
+class DefineEmbedding(FactorisedEmbedding):
     """Look up short token vectors and deepen them with a DeFINE unit (Figure 1b of the paper).
 
     Shapes: token ids (...) of type int64 to vectors (..., embedding_dim).
@@ -14,15 +22,20 @@ class DefineEmbedding(nn.Module):
     Args:
         num_embeddings: V, size of the vocabulary.
         embedding_dim: m, width of the result.
-        map_dim: n, width of the token table.
+        map_dim: n, width of the vectors e_i that the unit reads.
         expand_dim: k, see `DefineUnit`.
         depth: N, see `DefineUnit`.
         max_groups: g_max, see `DefineUnit`.
         padding_idx: token whose result is zero and that gets no gradient.
-        dropout: see `DefineUnit`.
+        table_dim: width of a projective mapping layer's table. By default the mapping layer is a
+            plain table, map_dim wide (Table 3); Table 2 projects narrower ones to map_dim.
+        cutoffs: bands of an adaptive mapping layer, see `AdaptiveEmbedding` (Table 1a).
+        factor: see `AdaptiveEmbedding`.
+        **unit_options: schedule, mix, widths, norm, activation, dropout, reduce and shuffle of
+            `DefineUnit`.
 
     Raises:
-        DimensionError: see `DefineUnit`.
+        DimensionError: a `ValueError` naming the argument, its value and what would fit.
     """
 
     def __init__(
@@ -35,28 +48,57 @@ class DefineEmbedding(nn.Module):
         max_groups: int = 8,
         *,
         padding_idx: int | None = None,
-        dropout: float = 0.0,
+        table_dim: int | None = None,
+        cutoffs: Sequence[int] | None = None,
+        factor: int = 4,
+        **unit_options: Any,
     ) -> None:
-        super().__init__()
-        self.unit = DefineUnit(
-            map_dim, embedding_dim, expand_dim, depth, max_groups, dropout=dropout
-        )
-        self.map_table = nn.Embedding(num_embeddings, map_dim, padding_idx=padding_idx)
-        self.reset_parameters()
-
-    @property
-    def padding_idx(self) -> int | None:
-        """Token whose result is zero, if any."""
-        return self.map_table.padding_idx
+        super().__init__(num_embeddings, embedding_dim, padding_idx)
+        unit = DefineUnit(map_dim, embedding_dim, expand_dim, depth, max_groups, **unit_options)
+        self.embedding_dim = unit.output_dim
+        self.unit = unit
+        self.map_table: nn.Embedding | ProjectiveEmbedding | AdaptiveEmbedding
+        if cutoffs is not None and table_dim is not None:
+            raise DimensionError("table_dim", table_dim, "None beside cutoffs: choose one of them")
+        if cutoffs is not None:
+            self.map_table = AdaptiveEmbedding(
+                num_embeddings, map_dim, cutoffs, factor, padding_idx=padding_idx
+            )
+        elif table_dim is not None:
+            self.map_table = ProjectiveEmbedding(
+                num_embeddings, map_dim, table_dim, padding_idx=padding_idx
+            )
+        else:
+            self.map_table = nn.Embedding(num_embeddings, map_dim, padding_idx=self.padding_idx)
+            reset_token_table(self.map_table)
 
     def reset_parameters(self) -> None:
         """Token vectors of about unit length; the unit's own initialisation."""
-        reset_map_table(self.map_table)
+        if isinstance(self.map_table, nn.Embedding):
+            reset_token_table(self.map_table)
+        else:
+            self.map_table.reset_parameters()
         self.unit.reset_parameters()
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def compute(self, tokens: Tensor) -> Tensor:
+        if self._repeats_are_worth_finding(tokens):
+            distinct, places = torch.unique(tokens, return_inverse=True)
+            return functional.embedding(places, self._compute_each(distinct))
+        return self._compute_each(tokens)
+
+    def _compute_each(self, tokens: Tensor) -> Tensor:
         vectors = self.unit(self.map_table(tokens))
         if self.padding_idx is None:
             return vectors
         # The norms' shifts and Reduce's bias would make a zero input non-zero.
         return vectors.masked_fill((tokens == self.padding_idx).unsqueeze(-1), 0.0)
+
+    def _repeats_are_worth_finding(self, tokens: Tensor) -> bool:
+        """Whether to compute each distinct token once.
+
+        Natural text repeats its tokens, so on a CPU this saves most of the work. On a GPU the
+        number of distinct tokens would have to be waited for. With dropout equal tokens must get
+        different masks.
+        """
+        random = self.training and self.unit.dropout.p > 0
+        return tokens.device.type == "cpu" and not random and not torch.compiler.is_compiling()

@@ -8,68 +8,70 @@ The paper's symbols and the names used here:
     N  depth       number of linear maps: N - 1 group maps, then Reduce
     g  groups      number of groups of a map; g_max is max_groups
 
-The widths and groups follow the rule that reproduces every parameter count printed in the paper's
-language-model tables. It differs from the text: N counts Reduce, the widths start at n and stop
-one step short of k, and the groups run through powers of two cyclically, ending at 1 on Reduce.
+With its defaults the unit follows the rule that reproduces every parameter count printed in the
+paper's language-model tables. That rule differs from the text: N counts Reduce, the widths start
+at n and stop one step short of k, and the groups run through powers of two cyclically, ending at 1
+on Reduce. `widths="literal"` builds what the text says.
 """
 
-import torch
-from torch import Tensor, nn
+from functools import partial
 
-from onmt_define.embeddings.dimensions import DimensionError, require_at_least, require_multiple
+from torch import Tensor, nn
+from torch.nn import functional
+
+from onmt_define.embeddings.dimensions import (
+    require_between,
+    require_multiple,
+    require_one_of,
+    require_probability,
+)
 from onmt_define.embeddings.group_linear import GroupLinear
+from onmt_define.embeddings.group_schedules import SCHEDULES, check_schedule
+from onmt_define.embeddings.mixing import LINKED_MIXES, MIXES, shuffle_groups
 
 # The paper's deepest unit has 11 maps. A mistyped depth must fail before a list is made of it.
 MAX_DEPTH = 100
 
-
-def cyclic_groups(depth: int, max_groups: int) -> list[int]:
-    """Groups of the `depth` maps: 1, 2, 4, ..., max_groups, 1, 2, ... read backwards."""
-    powers = [2**power for power in range(max_groups.bit_length())]
-    return [powers[index % len(powers)] for index in reversed(range(depth))]
-
-
-def layer_widths(input_dim: int, expand_dim: int, depth: int, max_groups: int) -> list[int]:
-    """Output widths of the depth - 1 group maps.
-
-    Evenly spaced from input_dim towards expand_dim without reaching it, rounded down to multiples
-    of max_groups.
-    """
-    steps = depth - 1
-    return [
-        (input_dim * steps + (expand_dim - input_dim) * index) // (steps * max_groups) * max_groups
-        for index in range(steps)
-    ]
-
-
-def split_and_mix(inputs: Tensor, hidden: Tensor, groups: int) -> Tensor:
-    """Give each group of the coming map its share of the unit's input (section 3.2, 'mixer').
-
-    Both tensors are cut into `groups` consecutive chunks; chunk j of `inputs` goes in front of
-    chunk j of `hidden`. Shapes: (..., n) and (..., h) to (..., n + h).
-    """
-    chunks = [tensor.unflatten(-1, (groups, -1)) for tensor in (inputs, hidden)]
-    return torch.cat(chunks, dim=-1).flatten(-2)
+NORMS = ("layer", "none")
+ACTIVATIONS = {
+    "gelu": functional.gelu,
+    "silu": functional.silu,
+    "relu": functional.relu,
+    "none": None,
+}
 
 
 class DefineUnit(nn.Module):
     """Map short token vectors e_i to the vectors e_o that the sequence model reads.
 
     The first group map sees e_i alone; every later map, Reduce included, sees
-    Dropout(GELU(LayerNorm(split_and_mix(e_i, previous output)))).
+    Dropout(activation(norm(mix(e_i, previous output)))). Only Reduce has a bias.
 
     Shapes: input (..., input_dim), output (..., output_dim).
 
     Args:
         input_dim: n, a multiple of `max_groups`.
-        output_dim: m.
+        output_dim: m. Without Reduce the result is k wide whatever is given here.
         expand_dim: k, at least n.
-        depth: N, from 2 to 100.
-        max_groups: g_max, a power of two.
-        dropout: probability of zeroing a feature before maps 2 to N.
+        depth: N, from 2 to 100. With literal widths the number of group maps, Reduce not counted.
+        max_groups: g_max, a power of two unless the schedule is constant.
+        schedule: groups of each map: "cyclic" (the printed counts), "halving" (Equation 1) or
+            "constant" (group linear transforms; plain linear maps with `max_groups` 1). By default
+            cyclic with printed widths and halving with literal ones.
+        mix: "split" (section 3.3: split, then mixed group by group), "concat" (Table 8a, 'without
+            mixer'), "none" (Figure 2c, no link to the input) or "residual" (Table 8a: all group
+            maps `expand_dim` wide, each adding its input where the widths agree).
+        widths: "printed" (from n in N - 1 steps of (k - n) / (N - 1) without the last, rounded
+            down to multiples of `max_groups`) or "literal" (section 3.2: N group maps whose widths
+            grow evenly and reach k, then a dense Reduce that sees the last one alone).
+        norm: "layer" or "none", of what each map but the first sees.
+        activation: "gelu", "silu", "relu" or "none".
+        dropout: probability of zeroing a feature before each map but the first.
+        reduce: False leaves the result k wide (Table 8b, '- Reduce').
+        shuffle: interleave the groups of each map's output (Table 6a, 'GLT + Shuffle').
 
     Raises:
-        DimensionError: naming the argument, its value and what would fit.
+        DimensionError: a `ValueError` naming the argument, its value and what would fit.
     """
 
     def __init__(
@@ -80,51 +82,127 @@ class DefineUnit(nn.Module):
         depth: int,
         max_groups: int = 8,
         *,
+        schedule: str | None = None,
+        mix: str = "split",
+        widths: str = "printed",
+        norm: str = "layer",
+        activation: str = "gelu",
         dropout: float = 0.0,
+        reduce: bool = True,
+        shuffle: bool = False,
     ) -> None:
         super().__init__()
-        check_unit_dimensions(input_dim, output_dim, expand_dim, depth, max_groups)
-        self.input_dim, self.output_dim, self.expand_dim = input_dim, output_dim, expand_dim
+        require_one_of("widths", widths, _WIDTH_RULES)
+        require_one_of("mix", mix, MIXES)
+        require_one_of("norm", norm, NORMS)
+        require_one_of("activation", activation, ACTIVATIONS)
+        require_probability("dropout", dropout)
+        schedule = schedule or {"printed": "cyclic", "literal": "halving"}[widths]
+        _check_sizes(input_dim, output_dim, expand_dim, depth, max_groups, schedule)
+        self.input_dim, self.expand_dim = input_dim, expand_dim
         self.depth, self.max_groups = depth, max_groups
-        self.groups = cyclic_groups(depth, max_groups)
-        self.widths = [*layer_widths(input_dim, expand_dim, depth, max_groups), output_dim]
+        self.schedule, self.mix, self.reduce, self.shuffle = schedule, mix, reduce, shuffle
+        self.activation = activation
 
-        inputs = [input_dim, *(width + input_dim for width in self.widths[:-1])]
-        self.maps = nn.ModuleList(
-            GroupLinear(width_in, width_out, groups, bias=index == depth)
-            for index, (width_in, width_out, groups) in enumerate(
-                zip(inputs, self.widths, self.groups, strict=True), start=1
-            )
-        )
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for width in inputs[1:])
-        self.activation = nn.GELU()
+        self.groups = SCHEDULES[schedule](depth, max_groups)
+        self.widths = _WIDTH_RULES[widths](input_dim, expand_dim, depth, max_groups)
+        if mix == "residual":
+            self.widths = [expand_dim // max_groups * max_groups] * len(self.widths)
+        # The printed counts take Reduce for the last of the N maps, give it the link to the input
+        # and keep a dense map of width k where it is left out; the text does none of this.
+        linked = [mix in LINKED_MIXES] * (depth - 1)
+        if widths == "printed":
+            self.widths.append(output_dim if reduce else expand_dim)
+        elif reduce:
+            self.widths.append(output_dim)
+            self.groups.append(1)
+            linked.append(False)
+        self.output_dim = self.widths[-1]
+        _check_last_width(self.output_dim, self.groups[-1], reduce)
+        self.mixers = [MIXES[mix if link else "none"] for link in linked]
+
+        inputs = [input_dim]
+        inputs += [w + input_dim * link for w, link in zip(self.widths, linked, strict=False)]
+        biased = [False] * (len(inputs) - 1) + [reduce or widths == "printed"]
+        self.maps = nn.ModuleList(map(GroupLinear, inputs, self.widths, self.groups, biased))
+        make_norm = nn.LayerNorm if norm == "layer" else nn.Identity
+        self.norms = nn.ModuleList(make_norm(width) for width in inputs[1:])
         self.dropout = nn.Dropout(dropout)
+        self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Xavier-uniform for each matrix of each map, zero bias, unit gain in the norms."""
         for layer in [*self.maps, *self.norms]:
-            layer.reset_parameters()
+            if not isinstance(layer, nn.Identity):
+                layer.reset_parameters()
 
     def forward(self, inputs: Tensor) -> Tensor:
-        hidden = self.maps[0](inputs)
-        for linear, norm, groups in zip(self.maps[1:], self.norms, self.groups[1:], strict=True):
-            mixed = split_and_mix(inputs, hidden, groups)
-            hidden = linear(self.dropout(self.activation(norm(mixed))))
+        hidden = self._add_residual(self.maps[0](inputs), inputs)
+        later = zip(self.maps[1:], self.norms, self.mixers, strict=True)
+        for index, (linear, norm, mixer) in enumerate(later, start=1):
+            if self.shuffle:
+                hidden = shuffle_groups(hidden, self.groups[index - 1])
+            mixed = norm(mixer(inputs, hidden, self.groups[index]))
+            hidden = self._add_residual(linear(self.dropout(self._activate(mixed))), hidden)
         return hidden
 
+    def _activate(self, features: Tensor) -> Tensor:
+        function = ACTIVATIONS[self.activation]
+        return features if function is None else function(features)
 
-def check_unit_dimensions(
-    input_dim: int, output_dim: int, expand_dim: int, depth: int, max_groups: int
+    def _add_residual(self, outputs: Tensor, hidden: Tensor) -> Tensor:
+        if self.mix == "residual" and outputs.shape == hidden.shape:
+            return outputs + hidden
+        return outputs
+
+    def extra_repr(self) -> str:
+        return (
+            f"input_dim={self.input_dim}, output_dim={self.output_dim}, "
+            f"expand_dim={self.expand_dim}, depth={self.depth}, max_groups={self.max_groups}, "
+            f"schedule={self.schedule}, mix={self.mix}, activation={self.activation}, "
+            f"reduce={self.reduce}, shuffle={self.shuffle}"
+        )
+
+
+def printed_widths(input_dim: int, expand_dim: int, depth: int, max_groups: int) -> list[int]:
+    """Output widths of the N - 1 group maps: from n towards k without reaching it.
+
+    Evenly spaced, rounded down to multiples of `max_groups`.
+    """
+    step = partial(_width_between, input_dim, expand_dim, depth - 1, max_groups)
+    return [step(index) for index in range(depth - 1)]
+
+
+def literal_widths(input_dim: int, expand_dim: int, depth: int, max_groups: int) -> list[int]:
+    """Output widths of N group maps that start one step above n and reach k (section 3.2).
+
+    Evenly spaced, rounded down to multiples of `max_groups`.
+    """
+    step = partial(_width_between, input_dim, expand_dim, depth, max_groups)
+    return [step(index) for index in range(1, depth + 1)]
+
+
+def _width_between(input_dim: int, expand_dim: int, steps: int, multiple: int, index: int) -> int:
+    width = input_dim * steps + (expand_dim - input_dim) * index
+    return width // (steps * multiple) * multiple
+
+
+_WIDTH_RULES = {"printed": printed_widths, "literal": literal_widths}
+
+
+def _check_sizes(
+    input_dim: int, output_dim: int, expand_dim: int, depth: int, max_groups: int, schedule: str
 ) -> None:
-    """Raise `DimensionError` for sizes from which no unit can be built."""
-    require_at_least("input_dim", input_dim, 1)
-    require_at_least("output_dim", output_dim, 1)
-    require_at_least("depth", depth, 2)
-    if depth > MAX_DEPTH:
-        raise DimensionError("depth", depth, f"at most {MAX_DEPTH}")
-    require_at_least("max_groups", max_groups, 1)
-    if max_groups & (max_groups - 1):
-        below = 1 << (max_groups.bit_length() - 1)
-        raise DimensionError("max_groups", max_groups, f"a power of two, {below} or {2 * below}")
+    require_between("input_dim", input_dim, 1)
+    require_between("output_dim", output_dim, 1)
+    require_between("depth", depth, 2, MAX_DEPTH)
+    require_between("max_groups", max_groups, 1)
+    check_schedule(schedule, max_groups)
     require_multiple("input_dim", input_dim, max_groups, "the largest number of groups")
-    require_at_least("expand_dim", expand_dim, input_dim)
+    require_between("expand_dim", expand_dim, input_dim)
+
+
+def _check_last_width(width: int, groups: int, reduce: bool) -> None:
+    """With a constant schedule the last map is grouped too, so its width must fit."""
+    argument = "output_dim" if reduce else "expand_dim"
+    require_multiple(argument, width, groups, "the groups of the last map")

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from onmt_define.embeddings.dimensions import require_at_least, require_multiple
+from onmt_define.embeddings.dimensions import require_between, require_multiple
 
 
 class GroupLinear(nn.Module):
@@ -22,10 +22,10 @@ class GroupLinear(nn.Module):
     """
 
     def __init__(
-        self, in_features: int, out_features: int, groups: int = 1, *, bias: bool = False
+        self, in_features: int, out_features: int, groups: int = 1, bias: bool = False
     ) -> None:
         super().__init__()
-        require_at_least("groups", groups, 1)
+        require_between("groups", groups, 1)
         require_multiple("in_features", in_features, groups, "groups")
         require_multiple("out_features", out_features, groups, "groups")
         self.in_features, self.out_features, self.groups = in_features, out_features, groups

@@ -2,10 +2,11 @@
 
 from torch import Tensor, nn
 
-from onmt_define.embeddings.dimensions import require_at_least
+from onmt_define.embeddings.dimensions import require_between
+from onmt_define.embeddings.factorised_embedding import FactorisedEmbedding
 
 
-class ProjectiveEmbedding(nn.Module):
+class ProjectiveEmbedding(FactorisedEmbedding):
     """Look up short token vectors and project them (the paper's 'projective' baseline, Table 2).
 
     Shapes: token ids (...) of type int64 to vectors (..., embedding_dim).
@@ -15,6 +16,9 @@ class ProjectiveEmbedding(nn.Module):
         embedding_dim: m, width of the result.
         map_dim: n, width of the table.
         padding_idx: token whose vector is zero and gets no gradient.
+
+    Raises:
+        DimensionError: naming the argument, its value and what is expected.
     """
 
     def __init__(
@@ -25,23 +29,23 @@ class ProjectiveEmbedding(nn.Module):
         *,
         padding_idx: int | None = None,
     ) -> None:
-        super().__init__()
-        require_at_least("map_dim", map_dim, 1)
-        self.embedding_dim, self.map_dim = embedding_dim, map_dim
-        self.map_table = nn.Embedding(num_embeddings, map_dim, padding_idx=padding_idx)
+        super().__init__(num_embeddings, embedding_dim, padding_idx)
+        require_between("map_dim", map_dim, 1)
+        self.map_dim = map_dim
+        self.map_table = nn.Embedding(num_embeddings, map_dim, padding_idx=self.padding_idx)
         self.projection = nn.Linear(map_dim, embedding_dim, bias=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Token vectors of about unit length, Xavier-uniform projection."""
-        reset_map_table(self.map_table)
+        reset_token_table(self.map_table)
         nn.init.xavier_uniform_(self.projection.weight)
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def compute(self, tokens: Tensor) -> Tensor:
         return self.projection(self.map_table(tokens))
 
 
-def reset_map_table(table: nn.Embedding) -> None:
+def reset_token_table(table: nn.Embedding) -> None:
     """Draw from N(0, 1/width), so that a token's vector has about unit length; zero the padding."""
     nn.init.normal_(table.weight, std=table.embedding_dim**-0.5)
     if table.padding_idx is not None:

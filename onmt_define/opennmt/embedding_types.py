@@ -62,8 +62,8 @@ class OpenNMTDefineEmbedding(DefineEmbedding):
             embedding.scale = 1 / math.sqrt(embedding_dim)
         return embedding
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        return super().forward(tokens) * self.scale
+    def compute(self, tokens: Tensor) -> Tensor:
+        return super().compute(tokens) * self.scale
 
     def description(self) -> str:
         """The sizes, in the paper's symbols."""

@@ -14,6 +14,7 @@ from onmt_define.embeddings import DimensionError
 from onmt_define.errors import UserError
 from onmt_define.opennmt import checkpoint_files
 from onmt_define.opennmt.embedding_types import STANDARD
+from onmt_define.opennmt.option_ranges import numbers_out_of_range
 from onmt_define.opennmt.registry import build_embedding, embedding_types
 
 OPTION_OF_ARGUMENT = {
@@ -85,6 +86,8 @@ def patch_parser(parser_class: Any) -> None:
         namespace, unknown = parse_known_args(self, *args, **settings)
         _refuse_unknown_keys(self)
         _refuse_unknown_options(self, unknown)
+        for sentence in numbers_out_of_range(self, namespace):
+            self.error(sentence)
         return namespace, unknown
 
     def error(self: Any, message: str) -> None:
@@ -94,6 +97,7 @@ def patch_parser(parser_class: Any) -> None:
             _refuse_unknown_keys(self)
         if "embeddings_type" in message:
             message += " (the input layer's option is embedding_type, without the s)"
+        message = _in_plain_words(message)
         self.exit(2, f"{self.prog}: error: {message}; --help lists the options\n")
 
     @functools.wraps(validate_model_opts)
@@ -126,6 +130,16 @@ def patch_parser(parser_class: Any) -> None:
     parser_class.validate_model_opts = classmethod(checked_validate_model_opts)
     parser_class.validate_train_opts = classmethod(checked_validate_train_opts)
     parser_class.validate_translate_opts = classmethod(checked_validate_translate_opts)
+
+
+def _in_plain_words(message: str) -> str:
+    """argparse names an option by all its spellings and a type by its name in Python."""
+    if match := re.fullmatch(r"(\w+) can't be set to a list '(.*)' unless .*", message):
+        return f"{match[1]} is {match[2]}, expected one value"
+    if match := re.fullmatch(r"argument -+(\w+)\S*: invalid (int|float) value: (.*)", message):
+        expected = {"int": "a whole number", "float": "a number"}[match[2]]
+        return f"{match[1]} is {match[3]}, expected {expected}"
+    return message
 
 
 def _refuse_unknown_keys(parser: Any) -> None:

@@ -73,8 +73,6 @@ def check_training_options(options: dict[str, Any], where: str) -> None:
         raise UserError(f"{where}: train_steps is missing, expected the number of steps to train")
     parser = _command("train")._get_parser()
     opt = _parse(parser, {**options, "data": {}, "src_vocab": "-"}, where)
-    if opt.train_steps < 1:
-        raise UserError(f"{where}: train_steps is {opt.train_steps}, expected at least 1")
     try:
         parser.validate_train_opts(opt)
         parser.update_model_opts(opt)
@@ -88,7 +86,7 @@ def _check_heads(opt: Any, where: str) -> None:
     """OpenNMT-py itself finds this out only when the model is built, after all downloads."""
     if not any(kind.startswith("transformer") for kind in (opt.encoder_type, opt.decoder_type)):
         return
-    if opt.heads < 1 or opt.enc_hid_size % opt.heads:
+    if opt.enc_hid_size % opt.heads:
         raise UserError(
             f"{where}: heads is {opt.heads}, expected a divisor of hidden_size {opt.enc_hid_size}"
         )

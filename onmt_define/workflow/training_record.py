@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from onmt_define.embeddings.define_unit import cyclic_groups
+from onmt_define.embeddings.group_schedules import cyclic_groups
 from onmt_define.environment import versions
 from onmt_define.opennmt.embedding_types import STANDARD
 from onmt_define.workflow.learning_curve import LearningCurve

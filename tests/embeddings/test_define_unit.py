@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from onmt_define import DefineEmbedding, DefineUnit
 from onmt_define.embeddings import DimensionError, GroupLinear, ProjectiveEmbedding
-from onmt_define.embeddings.define_unit import cyclic_groups, layer_widths, split_and_mix
+from onmt_define.embeddings.define_unit import printed_widths
+from onmt_define.embeddings.group_schedules import cyclic_groups
+from onmt_define.embeddings.mixing import split_and_mix
 
 # n, k, m, N, g_max, parameters: language-model rows of Tables 1a and 7 (units of the printed
 # totals), the translation unit of Table 3, and a unit small enough to count by hand.
@@ -49,10 +51,10 @@ def test_groups_are_cyclic_and_end_at_one():
 
 
 def test_widths_start_at_n_and_stop_short_of_k():
-    assert layer_widths(384, 1024, 7, 16) == [384, 480, 592, 704, 800, 912]
-    assert layer_widths(384, 1024, 7, 8) == [384, 488, 592, 704, 808, 912]
-    assert layer_widths(512, 1024, 11, 16)[:4] == [512, 560, 608, 656]
-    assert layer_widths(8, 16, 3, 4) == [8, 12]
+    assert printed_widths(384, 1024, 7, 16) == [384, 480, 592, 704, 800, 912]
+    assert printed_widths(384, 1024, 7, 8) == [384, 488, 592, 704, 808, 912]
+    assert printed_widths(512, 1024, 11, 16)[:4] == [512, 560, 608, 656]
+    assert printed_widths(8, 16, 3, 4) == [8, 12]
 
 
 def test_mixer_puts_each_input_chunk_before_its_hidden_chunk():
