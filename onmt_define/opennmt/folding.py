@@ -53,6 +53,7 @@ def fold_file(model: str | Path, output: str | Path) -> str:
 def fold(checkpoint: dict[str, Any]) -> dict[str, Any]:
     """The same model with tables in place of its embeddings, as stock OpenNMT-py would save it."""
     weights = dict(checkpoint["model"])
+    tables: dict[str, Tensor] = {}
     for side, part in (("src", "encoder"), ("tgt", "decoder")):
         prefix = f"{part}.{WORD_TABLE}"
         state = {
@@ -61,7 +62,10 @@ def fold(checkpoint: dict[str, Any]) -> dict[str, Any]:
             if name.startswith(prefix)
         }
         if state:
-            weights[f"{prefix}weight"] = _table(checkpoint, side, state)
+            tables[part] = _table(checkpoint, side, state)
+            if checkpoint["opt"].share_embeddings:
+                tables[part] = tables.get("encoder", tables[part])  # one table, stored once
+            weights[f"{prefix}weight"] = tables[part]
     return {
         "model": weights,
         "generator": fold_classifier(checkpoint["generator"]),

@@ -220,13 +220,24 @@ def validate_embedding_options(opt: Namespace) -> None:
                 f"{name} is {width}, but a Transformer of hidden_size {hidden_size} with "
                 f"embedding_type {opt.embedding_type} needs {name}: {hidden_size}"
             )
-        _check_buildable(opt, width)
+        _check_token_table(opt, _check_buildable(opt, width))
 
 
-def _check_buildable(opt: Namespace, width: int) -> None:
+def _check_token_table(opt: Namespace, embedding: torch.nn.Module) -> None:
+    """Two options need the one table of a short vector for each token, under a known name."""
+    for option in ("share_decoder_embeddings", "update_vocab"):
+        table = getattr(embedding, "map_table", None)
+        if getattr(opt, option, False) and not isinstance(table, torch.nn.Embedding):
+            raise UserError(
+                f"{option} can't be combined with embedding_type {opt.embedding_type}: "
+                f"{type(embedding).__name__} has no torch.nn.Embedding called map_table"
+            )
+
+
+def _check_buildable(opt: Namespace, width: int) -> torch.nn.Module:
     try:
         with torch.device("meta"):
-            build_embedding(opt, 2, width, 1)
+            return build_embedding(opt, 2, width, 1)
     except DimensionError as error:
         option = OPTION_OF_ARGUMENT.get(error.argument, error.argument)
         raise UserError(f"{option} is {error.value!r}, expected {error.expected}") from error

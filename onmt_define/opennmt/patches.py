@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from onmt_define.errors import UserError, exit_on_user_error
-from onmt_define.opennmt import checkpoint_files, model_building, options, safetensors_files
+from onmt_define.opennmt import checkpoint_files, options, safetensors_files
 
 OLDEST_TORCH = (2, 6)
 
@@ -64,6 +64,12 @@ def _patch_parser(module: ModuleType) -> None:
     options.patch_parser(module.ArgumentParser)
 
 
+def _patch_model_builder(module: ModuleType) -> None:
+    from onmt_define.opennmt import model_building  # needs OpenNMT-py, which is loaded by now
+
+    model_building.patch(module)
+
+
 def _read_and_write_safely(module: ModuleType) -> None:
     module.torch = checkpoint_files.TorchForCheckpoints()  # type: ignore[attr-defined]
 
@@ -104,35 +110,13 @@ def _patch_server(module: ModuleType) -> None:
     module.ServerModel.__init__ = __init__
 
 
-def _patch_converter(module: ModuleType) -> None:
-    """CTranslate2 reads plain checkpoints; say what to do with another."""
-    original = module.OpenNMTPyConverter._load
-
-    @functools.wraps(original)
-    def _load(self: Any) -> Any:
-        if not self._unsafe_deserialization:
-            embedding_type = checkpoint_files.embedding_type(
-                checkpoint_files.load(self._model_path)
-            )
-            if embedding_type != checkpoint_files.STANDARD:
-                raise UserError(
-                    f"{self._model_path} has embedding_type {embedding_type}, which CTranslate2 "
-                    f"doesn't know: fold it first (onmt_define fold {self._model_path} -o plain.pt)"
-                )
-        return original(self)
-
-    module.OpenNMTPyConverter._load = _load
-    _patch_command(module)
-
-
 _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "onmt.opts": _patch_options,
     "onmt.utils.parse": _patch_parser,
-    "onmt.model_builder": model_building.patch,
+    "onmt.model_builder": _patch_model_builder,
     "onmt.models.model": safetensors_files.patch_loader,
     "onmt.models.model_saver": _patch_model_saver,
     "onmt.translate.translation_server": _patch_server,
     "onmt.bin.average_models": _patch_average_models,
     "onmt.bin.release_model": _read_and_write_safely,
-    "ctranslate2.converters.opennmt_py": _patch_converter,
 }

@@ -2,9 +2,8 @@
 
 `onmt_define.pth`, installed beside the package, imports this module at every Python start. It
 registers an import hook and does nothing else: the standard library only, no torch. When one of
-the modules named below is imported, the hook lets it load and then applies the patches
-of `onmt_define.opennmt.patches` to it. Spawned training workers start a new Python, so they pass
-through here as well.
+the modules named below is imported, the hook lets it load and then hands it to the patching module
+beside its name. Spawned training workers start a new Python, so they pass through here as well.
 """
 
 import importlib.machinery
@@ -14,8 +13,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-PATCHED_MODULES = frozenset(
-    {
+PATCHED_MODULES = dict.fromkeys(
+    (
         "onmt.opts",
         "onmt.utils.parse",
         "onmt.model_builder",
@@ -28,9 +27,9 @@ PATCHED_MODULES = frozenset(
         "onmt.bin.server",
         "onmt.bin.train",
         "onmt.bin.translate",
-        "ctranslate2.converters.opennmt_py",
-    }
-)
+    ),
+    "onmt_define.opennmt.patches",
+) | {"ctranslate2.converters.opennmt_py": "onmt_define.opennmt.converter_patch"}
 
 # OpenNMT-py imports every transform it ships. These packages serve four that are seldom used
 # (`clean`, `terminology`, `inlinetags`, `fuzzymatch`); where one isn't installed, the others work.
@@ -88,7 +87,7 @@ class _PatchingLoader:
             for package in placeholders:
                 sys.modules.pop(package, None)
         if module.__name__ in PATCHED_MODULES:
-            import_module("onmt_define.opennmt.patches").apply(module)
+            import_module(PATCHED_MODULES[module.__name__]).apply(module)
 
 
 def _add_placeholders(packages: Sequence[str]) -> list[str]:

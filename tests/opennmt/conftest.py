@@ -1,4 +1,4 @@
-"""A tiny translation task, DeFINE models trained on it and on real text, and ways to run commands."""
+"""A tiny task and real text with DeFINE models trained on them, and ways to run commands."""
 
 import lzma
 import random
@@ -120,8 +120,9 @@ def captions(tmp_path_factory, run_command):
     folder = tmp_path_factory.mktemp("captions")
     for split, size in (("train", 8000), ("val", 50), ("test_2016_flickr", 500)):
         for side in ("en", "de"):
-            lines = lzma.open(text / f"{split}.{side}.xz", "rt", encoding="utf-8").readlines()
-            words = [re.findall(r"\w+|[^\w\s]", line) for line in lines[:size]]
+            packed = (text / f"{split}.{side}.xz").read_bytes()
+            lines = lzma.decompress(packed).decode("utf-8").split("\n")[:size]
+            words = [re.findall(r"\w+|[^\w\s]", line) for line in lines]
             spaced = "".join(f"{' '.join(line)}\n" for line in words)
             (folder / f"{split.split('_')[0]}.{side}").write_text(spaced, encoding="utf-8")
     options = {
