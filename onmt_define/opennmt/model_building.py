@@ -12,6 +12,7 @@ from typing import Any
 from onmt.utils.logging import logger
 from torch import nn
 
+from onmt_define.errors import UserError
 from onmt_define.opennmt.embedding_types import STANDARD
 from onmt_define.opennmt.factorised_classifier import FactorisedClassifier
 from onmt_define.opennmt.registry import build_embedding
@@ -65,6 +66,10 @@ def patch(module: ModuleType) -> None:
         model_opt: Namespace, opt: Namespace, vocabs: Any, checkpoint: Any, device_id: int
     ) -> Any:
         starts_new = checkpoint is None
+        if model_opt.update_vocab and not starts_new and "model" not in checkpoint:
+            raise UserError(
+                f"update_vocab can't be combined with save_format safetensors ({opt.train_from})"
+            )
         model = build_model(model_opt, opt, vocabs, checkpoint, device_id)
         if starts_new and _is_registered(model_opt):
             _initialise(model)

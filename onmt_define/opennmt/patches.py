@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from onmt_define.errors import UserError, exit_on_user_error
-from onmt_define.opennmt import checkpoint_files, options, safetensors_files
+from onmt_define.opennmt import checkpoint_files, options, safetensors_files, stock_repairs
 
 OLDEST_TORCH = (2, 6)
 
@@ -74,6 +74,11 @@ def _read_and_write_safely(module: ModuleType) -> None:
     module.torch = checkpoint_files.TorchForCheckpoints()  # type: ignore[attr-defined]
 
 
+def _patch_model(module: ModuleType) -> None:
+    stock_repairs.patch_loader(module)
+    safetensors_files.patch_loader(module)
+
+
 def _patch_model_saver(module: ModuleType) -> None:
     _read_and_write_safely(module)
     safetensors_files.patch_saver(module)
@@ -113,8 +118,9 @@ def _patch_server(module: ModuleType) -> None:
 _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "onmt.opts": _patch_options,
     "onmt.utils.parse": _patch_parser,
+    "onmt.inference_engine": stock_repairs.patch_inference_engine,
     "onmt.model_builder": _patch_model_builder,
-    "onmt.models.model": safetensors_files.patch_loader,
+    "onmt.models.model": _patch_model,
     "onmt.models.model_saver": _patch_model_saver,
     "onmt.translate.translation_server": _patch_server,
     "onmt.bin.average_models": _patch_average_models,

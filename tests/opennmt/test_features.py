@@ -3,18 +3,15 @@
 docs/opennmt.md has a row for each of them; `test_the_table_of_features_is_complete` compares.
 """
 
-import json
 import re
-import shutil
-import sys
 
 import pytest
 import torch
 import yaml
 from paths import ROOT
 
-from onmt_define.opennmt.checkpoint_files import load, save
-from onmt_define.opennmt.folding import fold
+from onmt_define.opennmt.checkpoint_files import load
+from onmt_define.opennmt.folding import fold_file
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +37,7 @@ FEATURES = {
     "define_dropout": {"define_dropout": 0.1},
     "src_feats": {
         **{"n_src_feats": 1, "src_feats_defaults": "0", "feat_merge": "sum"},
-        **{"transforms": ["inferfeats"], "reversible_tokenization": "joiner"},
+        **{"transforms": ["inferfeats"], "src_vocab": "vocab.feats", "tgt_vocab": "vocab.tgt"},
     },
     "copy_attn": {"copy_attn": True},
     "copy_attn, share_decoder_embeddings": {"copy_attn": True, "share_decoder_embeddings": True},
@@ -68,6 +65,10 @@ FEATURES = {
         **{"share_decoder_embeddings": True, **SHARED},
     },
 }
+INFER_FEATURES = ("-transforms", "inferfeats")
+TRANSLATION_SETTINGS = {
+    "src_feats": ("-n_src_feats", "1", "-src_feats_defaults", "0", *INFER_FEATURES)
+}
 REFUSED = {
     "lora_embedding": {"lora_embedding": True},
     "pretrained vectors": {"both_embeddings": "vectors.txt", "embeddings_type": "GloVe"},
@@ -85,10 +86,14 @@ OTHERS |= {"onmt_average_models", "onmt_release_model", "onmt_server"}
 @pytest.fixture
 def train(toy, stock, tmp_path):
     """Train the toy task with changed options for three steps; returns (status, printed, path)."""
-    if not (toy / "vocab.both").exists():
-        both = ("-src_vocab", "vocab.both", "-share_vocab", "-n_sample", "-1", "-overwrite")
-        status, printed = stock("build_vocab", "-config", "train.yaml", *both)
-        assert status == 0, printed
+    for vocab, settings in (
+        ("vocab.both", ("-share_vocab",)),
+        ("vocab.feats", ("-n_src_feats", "1", "-src_feats_defaults", "0", *INFER_FEATURES)),
+    ):
+        if not (toy / vocab).exists():
+            size = ("-n_sample", "-1", "-overwrite", "-src_vocab", vocab)
+            status, printed = stock("build_vocab", "-config", "train.yaml", *size, *settings)
+            assert status == 0, printed
 
     def run(change, *arguments, name="m"):
         options = yaml.safe_load((toy / "train.yaml").read_text())
@@ -106,9 +111,9 @@ def train(toy, stock, tmp_path):
 def translate(stock, tmp_path):
     """Translate the toy validation text; returns the lines."""
 
-    def run(*models, settings=("-max_length", "8"), **environment):
-        arguments = ("-model", *models, "-src", "valid.src", "-output", tmp_path / "hyp")
-        status, printed = stock("translate", *arguments, *settings)
+    def run(model, *settings):
+        arguments = ("-model", model, "-src", "valid.src", "-output", tmp_path / "hyp")
+        status, printed = stock("translate", *arguments, "-max_length", "8", *settings)
         assert status == 0, printed
         return (tmp_path / "hyp").read_text("utf-8").splitlines()
 
@@ -119,12 +124,11 @@ def translate(stock, tmp_path):
 def test_a_feature_trains_translates_and_folds(train, translate, tmp_path, feature):
     status, printed, model = train(FEATURES[feature])
     assert status == 0, printed
-    lines = translate(model)
+    settings = TRANSLATION_SETTINGS.get(feature, ())
+    lines = translate(model, *settings)
     assert len(lines) == 20
-    checkpoint = load(model)
-    if "model" in checkpoint:
-        torch.save(fold(checkpoint), tmp_path / "plain.pt")
-        assert translate(tmp_path / "plain.pt") == lines
+    print(fold_file(model, tmp_path / "plain.pt"))
+    assert translate(tmp_path / "plain.pt", *settings) == lines
 
 
 @pytest.mark.parametrize("feature", REFUSED)
@@ -154,3 +158,113 @@ def test_the_table_of_features_is_complete():
     assert set(table) == {*FEATURES, *REFUSED, *OTHERS}
     refused = {feature for feature, result in table.items() if result == "refused"}
     assert refused == {*REFUSED, "update_vocab, save_format safetensors"}
+
+
+def test_update_vocab_keeps_known_tokens_and_starts_new_ones_fresh(toy, train, translate):
+    shares = FEATURES["both shares"]
+    status, printed, model = train(shares, name="old")
+    assert status == 0, printed
+    old_vocab = (toy / "vocab.both").read_text("utf-8").splitlines()
+    new = ["new\t9", *(f"new{index}\t1" for index in range(8))]
+    (toy / "vocab.grown").write_text("\n".join([*new, *old_vocab[::-1]]) + "\n", "utf-8")
+    grown = {"src_vocab": "vocab.grown", "tgt_vocab": "vocab.grown", "freeze_word_vecs_enc": False}
+    settings = ("-train_from", model, "-update_vocab", "-reset_optim", "all", "-train_steps", "3")
+    status, printed, updated = train({**shares, **grown, "learning_rate": 1e-9}, *settings)
+    assert status == 0, printed
+    before, after = load(model), load(updated)
+    name = "decoder.embeddings.make_embedding.emb_luts.0.map_table.weight"
+    assert len(after["vocab"]["tgt"]) > len(before["vocab"]["tgt"])
+    for token in ("w1", "w17", "</s>"):
+        old, new = (c["vocab"]["tgt"].index(token) for c in (before, after))
+        for rows in ("weight", "bias"):
+            kept = after["generator"][rows][new]
+            torch.testing.assert_close(kept, before["generator"][rows][old], atol=1e-4, rtol=0)
+        row = after["model"][name][new]
+        torch.testing.assert_close(row, before["model"][name][old], atol=1e-4, rtol=0)
+    fresh = after["model"][name][after["vocab"]["tgt"].index("new")]
+    assert 0.5 < fresh.norm() < 2  # as a new model's, not OpenNMT-py's Glorot over all tokens
+    unit = name.replace("map_table.weight", "unit.maps.0.kernel")
+    torch.testing.assert_close(after["model"][unit], before["model"][unit], atol=1e-4, rtol=0)
+    assert len(translate(updated)) == 20
+
+
+def test_update_vocab_of_safetensors_is_refused(train):
+    status, printed, model = train({"save_format": "safetensors"})
+    assert status == 0, printed
+    settings = ("-train_from", model, "-update_vocab", "-reset_optim", "all")
+    status, printed, _ = train({}, *settings, name="new")
+    assert status == 2, printed
+    assert refusal("update_vocab, save_format safetensors") in printed
+    assert "Traceback" not in printed
+
+
+def test_lora_on_a_trained_model(toy, train):
+    status, printed, model = train({}, name="base")
+    assert status == 0, printed
+    adapters = {"lora_layers": ["linear_query", "linear_values"], "lora_rank": 2}
+    settings = ("-train_from", model, "-override_opts", "-reset_optim", "all")
+    status, printed, adapted = train({**adapters, "override_opts": True}, *settings)
+    assert status == 0, printed
+    weights = load(adapted)["model"]
+    assert weights
+    assert all("lora_" in name or name.endswith("bias") for name in weights)
+
+
+def test_ensemble_with_a_standard_model(train, translate):
+    models = []
+    for embedding in ("define", "standard"):
+        status, printed, model = train({"embedding_type": embedding}, name=embedding)
+        assert status == 0, printed
+        models.append(model)
+    together = translate(models[0], "-model", *models)
+    assert len(together) == 20
+
+
+def test_sampling_is_the_same_unfolded_and_folded(train, translate, tmp_path):
+    status, printed, model = train({})
+    assert status == 0, printed
+    settings = ("-random_sampling_topk", "5", "-beam_size", "1", "-seed", "7")
+    lines = translate(model, *settings)
+    fold_file(model, tmp_path / "plain.pt")
+    assert translate(tmp_path / "plain.pt", *settings) == lines
+
+
+def test_average_decay_saves_the_average(train):
+    """The checkpoint holds the moving average, under the names of the parameters."""
+    _, _, plain = train({}, name="plain")
+    status, printed, averaged = train({"average_decay": 0.5}, name="averaged")
+    assert status == 0, printed
+    name = "encoder.embeddings.make_embedding.emb_luts.0.unit.maps.0.kernel"
+    assert not torch.equal(load(plain)["model"][name], load(averaged)["model"][name])
+
+
+@pytest.mark.parametrize("side", ["enc", "dec"])
+def test_frozen_embeddings_stay_as_they_are(train, side):
+    status, printed, first = train({f"freeze_word_vecs_{side}": True}, name="first")
+    settings = ("-train_from", first, "-train_steps", "6", "-save_checkpoint_steps", "6")
+    status, printed, _ = train({f"freeze_word_vecs_{side}": True}, *settings, name="later")
+    assert status == 0, printed
+    before, after = load(first)["model"], load(first.with_name("later_step_6.pt"))["model"]
+    for part in ("enc", "dec"):
+        names = [name for name in before if name.startswith(part) and ".emb_luts." in name]
+        assert len(names) == 9
+        same = [torch.equal(before[name], after[name]) for name in names]
+        assert all(same) if part == side else not any(same)
+
+
+def test_tied_parameters_are_one(train):
+    status, printed, model = train(FEATURES["both shares"])
+    assert status == 0, printed
+    checkpoint = load(model)
+    prefix = "embeddings.make_embedding.emb_luts.0."
+    for name, value in checkpoint["model"].items():
+        if name.startswith(f"encoder.{prefix}"):
+            assert torch.equal(value, checkpoint["model"][name.replace("encoder", "decoder")])
+    table = checkpoint["model"][f"decoder.{prefix}map_table.weight"]
+    assert torch.equal(checkpoint["generator"]["weight"], table)
+    assert {name: list(value.shape) for name, value in checkpoint["generator"].items()} == {
+        "weight": [40, 16],
+        "projection": [16, 32],
+        "bias": [40],
+    }
+    assert not checkpoint["generator"]["bias"].eq(0).all()
