@@ -40,9 +40,16 @@ def fold_file(model: str | Path, output: str | Path) -> str:
         checkpoint.update(read_weights(model))
     if not checkpoint["generator"]:
         raise UserError(f"{model} holds LoRA weights alone, expected a checkpoint of a whole model")
-    folded = fold(checkpoint)
-    with complete_or_absent(output) as temporary:
-        torch.save(folded, temporary)
+    try:
+        folded = fold(checkpoint)
+    except (RuntimeError, KeyError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{model} doesn't fit its own options: {reason}") from error
+    try:
+        with complete_or_absent(output) as temporary:
+            torch.save(folded, temporary)
+    except (OSError, RuntimeError) as error:
+        raise UserError(f"{output} can't be written: {error}") from error
     return (
         f"folded {model} (embedding_type {embedding_type}) into {output}\n"
         f"weights    {_size(checkpoint)} -> {_size(folded)} parameters\n"
