@@ -2,6 +2,7 @@
 
 import argparse
 import functools
+import os
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -109,7 +110,7 @@ def _patch_server(module: ModuleType) -> None:
     def __init__(self: Any, *arguments: Any, **settings: Any) -> None:
         original(self, *arguments, **settings)
         if self.ct2_model is None and not self.loaded:
-            for path in self.opt.models:
+            for path in filter(os.path.exists, self.opt.models):
                 checkpoint_files.load(path)
 
     module.ServerModel.__init__ = __init__

@@ -211,3 +211,23 @@ def test_a_class_of_a_checkpoint_of_version_2_is_named(tmp_path):
     torch.save(checkpoint, tmp_path / "old.pt")
     with pytest.raises(UserError, match="holds an object of pathlib"):
         load(tmp_path / "old.pt")
+
+
+def test_spawned_workers_never_see_a_hostile_checkpoint(trained, stock, tmp_path):
+    """The parent refuses it: a worker's error would arrive as a traceback."""
+    good, path = load(trained[0] / "model_step_10.pt"), tmp_path / "evil.pt"
+    torch.save({**good, "extra": Hostile(os.mkdir, str(tmp_path / "trace"))}, path)
+    two = ("-world_size", "2", "-gpu_ranks", "0", "1")
+    settings = ("-config", "train.yaml", "-train_from", path)
+    status, printed = stock("train", *settings, *two)
+    assert status == 2
+    assert f"error: {path} holds an object of {os.name}.mkdir" in printed
+    parallel = ("-parallel_mode", "tensor_parallel", "-src", "valid.src")
+    status, printed = stock("translate", "-model", path, *parallel, *two)
+    assert status == 2
+    assert f"error: {path} holds an object of {os.name}.mkdir" in printed
+    model = trained[0] / "model_step_10.pt"
+    status, printed = stock("translate", "-model", model, *parallel, *two)
+    assert status == 2
+    assert "parallel_mode tensor_parallel can't be combined with embedding_type define" in printed
+    assert not (tmp_path / "trace").exists()
