@@ -1,14 +1,14 @@
-"""`onmt_define lm`: the command line of the language models and the file that describes a run."""
+"""`onmt_define lm`: the command line of the language models and the file that describes a run.
+
+What not every installation has is imported where it is used: `onmt_define doctor` runs without.
+"""
 
 import argparse
 import logging
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from onmt_define.errors import UserError
-from onmt_define.schema import load_yaml, validate
 
 SCHEMA = Path(__file__).with_name("run.schema.yaml")
 
@@ -98,6 +98,8 @@ def send_messages_to(log: str | Path) -> None:
 
 def read_run(path: str | Path) -> dict[str, Any]:
     """Read a run file; see `check_run`."""
+    from onmt_define.schema import load_yaml
+
     return check_run(load_yaml(path), str(path))
 
 
@@ -107,7 +109,9 @@ def check_run(settings: Any, where: str) -> dict[str, Any]:
     Raises:
         UserError: naming `where`, the key, what was found and what is expected.
     """
-    schema = yaml.safe_load(SCHEMA.read_text("utf-8"))
+    from onmt_define.schema import load_yaml, validate
+
+    schema = load_yaml(SCHEMA)
     validate(settings, schema, where)
     defaults = {
         key: part["default"] for key, part in schema["properties"].items() if "default" in part

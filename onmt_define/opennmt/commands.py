@@ -1,6 +1,7 @@
 """`onmt_define fold` and `onmt_define doctor`: what the plug-in has beside the stock commands."""
 
 import argparse
+import sys
 from typing import Any
 
 
@@ -15,6 +16,12 @@ def add_commands(subparsers: Any) -> None:
     fold.add_argument("model", help="checkpoint of onmt_train")
     fold.add_argument("-o", "--output", required=True, metavar="FILE", help="plain model to write")
     fold.set_defaults(function=run_fold)
+    doctor = subparsers.add_parser(
+        "doctor",
+        help="say what is installed, what the stock commands see, and what to mend",
+        description="One line for each thing looked at; the exit status is 1 if one is broken.",
+    )
+    doctor.set_defaults(function=run_doctor)
 
 
 def run_fold(arguments: argparse.Namespace) -> None:
@@ -22,3 +29,16 @@ def run_fold(arguments: argparse.Namespace) -> None:
     from onmt_define.opennmt.folding import fold_file
 
     print(fold_file(arguments.model, arguments.output))
+
+
+def run_doctor(arguments: argparse.Namespace) -> None:
+    """Carry out `doctor`."""
+    from onmt_define.opennmt.doctor import findings
+
+    broken = 0
+    for finding in findings():
+        print(f"{finding.state:7} {finding.text}", flush=True)
+        broken += finding.state == "broken"
+    if broken:
+        print(f"{broken} thing{'s' * (broken > 1)} to mend, see above")
+        sys.exit(1)
