@@ -1,0 +1,41 @@
+"""The benchmark of translating runs to its end with a tiny setting."""
+
+import csv
+import subprocess
+import sys
+
+import pytest
+from paths import ROOT
+
+pytestmark = pytest.mark.slow
+
+BENCHMARK = ROOT / "benchmarks" / "translate.py"
+
+
+def test_every_system_makes_the_same_number_of_tokens(tmp_path):
+    pytest.importorskip("ctranslate2")
+    (tmp_path / "text").write_text("a b c\nb c d e\n" * 4)
+    sizes = ("vocabulary=40", "width=32", "layers=1", "heads=2", "ff=32", "map-dim=16", "tokens=5")
+    settings = ("--repeats=1", "--expand-dim=32", "--groups=4", *(f"--{size}" for size in sizes))
+    output = tmp_path / "translate.csv"
+    result = subprocess.run(
+        [sys.executable, BENCHMARK, "--text", tmp_path / "text", "--output", output, *settings],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    rows = list(csv.DictReader(output.open()))
+    assert len({row["system"] for row in rows}) == 5
+    assert {row["tokens"] for row in rows} == {"40"}
+    assert all(float(row["tokens_per_second"]) > 0 for row in rows)
+    assert len({row["memory_mb"] for row in rows}) > 1
+    assert "DeFINE unfolded" in result.stdout
+
+
+def test_a_missing_text_is_one_sentence(tmp_path):
+    result = subprocess.run(
+        [sys.executable, BENCHMARK, "--text", tmp_path / "nowhere"], capture_output=True, text=True
+    )
+    assert result.returncode == 2
+    assert f"error: there is no file {tmp_path / 'nowhere'}" in result.stderr
