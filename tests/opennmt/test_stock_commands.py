@@ -30,60 +30,49 @@ def test_checkpoint_holds_options_and_unit(trained):
     assert checkpoint["model"][table].shape[1] == 16
 
 
-def test_translate_average_release_and_resume(trained, run_command):
+def test_translate_average_release_and_resume(trained, stock):
     folder, _ = trained
     models = ["model_step_10.pt", "model_step_20.pt"]
-    averaged = run_command("onmt_average_models", "-m", *models, "-o", "average.pt", cwd=folder)
-    assert averaged.returncode == 0, averaged.stderr
-    released = run_command(
-        "onmt_release_model", "--model", models[1], "--output", "released.pt", cwd=folder
-    )
-    assert released.returncode == 0, released.stderr
+    status, printed = stock("average_models", "-m", *models, "-o", "average.pt")
+    assert status == 0, printed
+    status, printed = stock("release_model", "--model", models[1], "--output", "released.pt")
+    assert status == 0, printed
     translations = {}
     for model in (models[1], "average.pt", "released.pt"):
-        result = run_command(
-            "onmt_translate", "-model", model, "-src", "valid.src", "-output", "hyp", cwd=folder
-        )
-        assert result.returncode == 0, result.stderr
+        settings = ("-model", model, "-src", "valid.src", "-output", "hyp")
+        status, printed = stock("translate", *settings)
+        assert status == 0, printed
         translations[model] = (folder / "hyp").read_text()
         assert translations[model].count("\n") == 20
     assert translations["released.pt"] == translations[models[1]]
-    resumed = run_command(
-        *("onmt_train", "-config", "train.yaml", "-train_from", models[0]),
-        *("-save_model", "resumed"),
-        cwd=folder,
-    )
-    assert resumed.returncode == 0, resumed.stderr
+    resumed = ("-config", "train.yaml", "-train_from", models[0], "-save_model", "resumed")
+    status, printed = stock("train", *resumed)
+    assert status == 0, printed
     assert (folder / "resumed_step_20.pt").exists()
+    assert load(folder / "average.pt")["opt"].model_type == "text"
 
 
-@pytest.mark.parametrize("embedding", ["standard", "projective", "define"])
-def test_shared_embeddings_of_every_type(toy, run_command, embedding, tmp_path):
-    shared = run_command(
-        *("onmt_build_vocab", "-config", "train.yaml", "-n_sample", "-1", "-share_vocab"),
-        *("-src_vocab", tmp_path / "vocab"),
-        cwd=toy,
-    )
-    assert shared.returncode == 0, shared.stderr
-    result = run_command(
-        *("onmt_train", "-config", "train.yaml", "-embedding_type", embedding),
-        *("-share_vocab", "-share_embeddings", "-src_vocab", tmp_path / "vocab"),
-        *("-tgt_vocab", tmp_path / "vocab", "-save_model", tmp_path / "m", "-train_steps", "10"),
-        cwd=toy,
-    )
-    assert result.returncode == 0, result.stderr
-    model = load(tmp_path / "m_step_10.pt")["model"]
-    prefix = "embeddings.make_embedding.emb_luts."
-    names = [name for name in model if name.startswith(f"encoder.{prefix}")]
-    assert len(names) == {"standard": 1, "projective": 2, "define": 9}[embedding]
-    for name in names:
-        assert torch.equal(model[name], model[name.replace("encoder", "decoder")]), name
-    translated = run_command(
-        *("onmt_translate", "-model", tmp_path / "m_step_10.pt", "-src", "valid.src"),
-        *("-output", tmp_path / "hyp"),
-        cwd=toy,
-    )
-    assert translated.returncode == 0, translated.stderr
+def test_the_average_is_the_mean_of_every_parameter(trained, stock):
+    folder, _ = trained
+    models = ["model_step_10.pt", "model_step_20.pt"]
+    assert stock("average_models", "-m", *models, "-o", "average.pt")[0] == 0
+    first, second, average = (load(folder / name) for name in (*models, "average.pt"))
+    for part in ("model", "generator"):
+        assert average[part].keys() == first[part].keys()
+        for name, value in average[part].items():
+            mean = (first[part][name] + second[part][name]) / 2
+            torch.testing.assert_close(value, mean, msg=name)
+
+
+def test_models_of_different_shapes_are_not_averaged(trained, stock, tmp_path):
+    checkpoint = load(trained[0] / "model_step_10.pt")
+    checkpoint["generator"]["bias"] = checkpoint["generator"]["bias"][:-1]
+    torch.save(checkpoint, tmp_path / "other.pt")
+    models = ("-m", "model_step_10.pt", tmp_path / "other.pt")
+    status, printed = stock("average_models", *models, "-o", tmp_path / "average.pt")
+    assert status == 2
+    assert "can't be averaged, expected checkpoints of one training" in printed
+    assert not (tmp_path / "average.pt").exists()
 
 
 def test_two_spawned_workers_see_the_plugin(toy, run_command, tmp_path):
@@ -91,6 +80,7 @@ def test_two_spawned_workers_see_the_plugin(toy, run_command, tmp_path):
     result = run_command(
         *("onmt_train", "-config", "train.yaml", "-save_model", tmp_path / "m"),
         *("-world_size", "2", "-gpu_ranks", "0", "1", "-gpu_backend", "gloo"),
+        *("-share_decoder_embeddings", "-train_steps", "10"),
         *("-master_port", str(20000 + os.getpid() % 20000)),
         cwd=toy,
         env={"PYTHONPATH": str(shim)},
@@ -98,8 +88,10 @@ def test_two_spawned_workers_see_the_plugin(toy, run_command, tmp_path):
     output = result.stdout + result.stderr
     assert result.returncode == 0, output
     assert output.count("worker built embedding_type define") == 2, output
-    model = load(tmp_path / "m_step_20.pt")["model"]
-    assert any("unit.maps.0.kernel" in name for name in model)
+    checkpoint = load(tmp_path / "m_step_10.pt")
+    table = "decoder.embeddings.make_embedding.emb_luts.0.map_table.weight"
+    assert torch.equal(checkpoint["model"][table], checkpoint["generator"]["weight"])
+    assert any("unit.maps.0.kernel" in name for name in checkpoint["model"])
 
 
 def test_help_lists_the_options(run_command, tmp_path):
