@@ -5,6 +5,7 @@ import argparse
 from onmt_define import __version__
 from onmt_define.errors import exit_on_user_error
 from onmt_define.lm.commands import add_commands as add_lm_commands
+from onmt_define.paper.commands import add_commands as add_paper_commands
 
 
 def main() -> None:
@@ -13,7 +14,9 @@ def main() -> None:
         prog="onmt_define", description="DeFINE input layers for sequence models."
     )
     parser.add_argument("--version", action="version", version=__version__)
-    add_lm_commands(parser.add_subparsers(required=True, metavar="COMMAND"))
+    subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
+    add_lm_commands(subparsers)
+    add_paper_commands(subparsers)
     arguments = parser.parse_args()
     with exit_on_user_error():
         arguments.function(arguments)
