@@ -58,7 +58,7 @@ class DefineUnit(nn.Module):
         schedule: groups of each map: "cyclic" (the printed counts), "halving" (Equation 1) or
             "constant" (group linear transforms; plain linear maps with `max_groups` 1). By default
             cyclic with printed widths and halving with literal ones.
-        mix: "split" (section 3.3: split, then mixed group by group), "concat" (Table 8a, 'without
+        mix: "split" (section 3.3: split, then mixed group by group), "concat" (Table 6b, 'without
             mixer'), "none" (Figure 2c, no link to the input) or "residual" (Table 8a: all group
             maps `expand_dim` wide, each adding its input where the widths agree).
         widths: "printed" (from n in N - 1 steps of (k - n) / (N - 1) without the last, rounded

@@ -6,9 +6,8 @@ from argparse import Namespace
 from torch import Tensor, nn
 
 from onmt_define.embeddings import DefineEmbedding, ProjectiveEmbedding
+from onmt_define.opennmt.checkpoint_files import STANDARD
 from onmt_define.opennmt.registry import register_embedding
-
-STANDARD = "standard"
 
 
 @register_embedding(STANDARD)

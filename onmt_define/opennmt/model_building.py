@@ -13,19 +13,23 @@ from onmt.utils.logging import logger
 from torch import nn
 
 from onmt_define.opennmt.embedding_types import STANDARD
+from onmt_define.opennmt.factorised_classifier import FactorisedClassifier
 from onmt_define.opennmt.registry import build_embedding
+from onmt_define.opennmt.vocabulary_update import use_embeddings_from_checkpoint
 
 
 def patch(module: ModuleType) -> None:
     """Give `onmt.model_builder` the registry; `embedding_type: standard` keeps its own path."""
     build_embeddings = module.build_embeddings
     build_decoder_with_embeddings = module.build_decoder_with_embeddings
+    build_base_model = module.build_base_model
     build_model = module.build_model
+    use_standard_embeddings_from_checkpoint = module.use_embeddings_from_checkpoint
 
     @functools.wraps(build_embeddings)
     def registered_build_embeddings(opt: Namespace, vocabs: Any, for_encoder: bool = True) -> Any:
         embeddings = build_embeddings(opt, vocabs, for_encoder)
-        if getattr(opt, "embedding_type", STANDARD) != STANDARD:
+        if _is_registered(opt):
             _exchange_word_table(embeddings, opt, for_encoder)
         return embeddings
 
@@ -33,12 +37,28 @@ def patch(module: ModuleType) -> None:
     def registered_build_decoder(
         model_opt: Namespace, vocabs: Any, share_embeddings: bool = False, src_emb: Any = None
     ) -> Any:
-        if getattr(model_opt, "embedding_type", STANDARD) == STANDARD:
+        if not _is_registered(model_opt):
             return build_decoder_with_embeddings(model_opt, vocabs, share_embeddings, src_emb)
         tgt_emb = module.build_embeddings(model_opt, vocabs, for_encoder=False)
         if share_embeddings:
             _tie_parameters(src_emb.word_lut, tgt_emb.word_lut)
         return module.build_decoder(model_opt, tgt_emb), tgt_emb
+
+    @functools.wraps(build_base_model)
+    def registered_build_base_model(model_opt: Namespace, vocabs: Any) -> Any:
+        if not (_is_registered(model_opt) and model_opt.share_decoder_embeddings):
+            return build_base_model(model_opt, vocabs)
+        untied = Namespace(**{**vars(model_opt), "share_decoder_embeddings": False})
+        model = build_base_model(untied, vocabs)
+        _tie_classifier(model, model_opt)
+        return model
+
+    @functools.wraps(use_standard_embeddings_from_checkpoint)
+    def use_registered_embeddings_from_checkpoint(vocabs: Any, model: Any, checkpoint: Any) -> None:
+        if not _is_registered(checkpoint["opt"]):
+            return use_standard_embeddings_from_checkpoint(vocabs, model, checkpoint)
+        _initialise(model)
+        use_embeddings_from_checkpoint(vocabs, model, checkpoint)
 
     @functools.wraps(build_model)
     def reporting_build_model(
@@ -46,14 +66,22 @@ def patch(module: ModuleType) -> None:
     ) -> Any:
         starts_new = checkpoint is None
         model = build_model(model_opt, opt, vocabs, checkpoint, device_id)
-        if starts_new and getattr(model_opt, "embedding_type", STANDARD) != STANDARD:
+        if starts_new and _is_registered(model_opt):
             _initialise(model)
         logger.info(describe(model, model_opt))
         return model
 
     module.build_embeddings = registered_build_embeddings  # type: ignore[attr-defined]
     module.build_decoder_with_embeddings = registered_build_decoder  # type: ignore[attr-defined]
+    module.build_base_model = registered_build_base_model  # type: ignore[attr-defined]
     module.build_model = reporting_build_model  # type: ignore[attr-defined]
+    module.use_embeddings_from_checkpoint = (  # type: ignore[attr-defined]
+        use_registered_embeddings_from_checkpoint
+    )
+
+
+def _is_registered(opt: Namespace) -> bool:
+    return getattr(opt, "embedding_type", STANDARD) != STANDARD
 
 
 def _exchange_word_table(embeddings: Any, opt: Namespace, for_encoder: bool) -> None:
@@ -72,6 +100,15 @@ def _tie_parameters(source: nn.Module, target: nn.Module) -> None:
             module._parameters[parameter_name] = modules[name]._parameters[parameter_name]
 
 
+def _tie_classifier(model: Any, opt: Namespace) -> None:
+    table = model.decoder.embeddings.word_lut.map_table.weight
+    classifier = FactorisedClassifier(table, opt.dec_hid_size)
+    if opt.copy_attn:
+        model.generator.linear = classifier
+    else:
+        model.generator = classifier
+
+
 def _word_lookups(model: Any) -> list[Any]:
     """The word tables of encoder and decoder, or what stands in their place."""
     sides = [getattr(model, "encoder", None), model.decoder]
@@ -82,6 +119,9 @@ def _initialise(model: Any) -> None:
     """Undo OpenNMT-py's general initialisation, which doesn't fit a deep input layer."""
     for lookup in _word_lookups(model):
         lookup.reset_parameters()
+    for module in model.generator.modules():
+        if isinstance(module, FactorisedClassifier):
+            module.reset_parameters()
 
 
 def describe(model: Any, opt: Namespace) -> str:

@@ -12,6 +12,7 @@ import torch
 
 from onmt_define.embeddings import DimensionError
 from onmt_define.errors import UserError
+from onmt_define.opennmt import checkpoint_files
 from onmt_define.opennmt.embedding_types import STANDARD
 from onmt_define.opennmt.option_ranges import numbers_out_of_range
 from onmt_define.opennmt.registry import build_embedding, embedding_types
@@ -78,6 +79,7 @@ def patch_parser(parser_class: Any) -> None:
     parse_known_args = parser_class.parse_known_args
     validate_model_opts = parser_class.validate_model_opts.__func__
     validate_train_opts = parser_class.validate_train_opts.__func__
+    validate_translate_opts = parser_class.validate_translate_opts.__func__
 
     @functools.wraps(parse_known_args)
     def checked_parse_known_args(self: Any, *args: Any, **settings: Any) -> Any:
@@ -112,11 +114,22 @@ def patch_parser(parser_class: Any) -> None:
                 f"without training; set gpu_ranks to {list(range(opt.world_size))}, or world_size "
                 "to 1"
             )
+        if opt.world_size > 1 and opt.train_from:
+            checkpoint_files.load(opt.train_from)  # a worker could only end with a traceback
+
+    @functools.wraps(validate_translate_opts)
+    def checked_validate_translate_opts(cls: Any, opt: Namespace) -> None:
+        validate_translate_opts(cls, opt)
+        for path in opt.models if opt.world_size > 1 else []:
+            model_opt = cls.ckpt_model_opts(checkpoint_files.load(path)["opt"])
+            model_opt.parallel_mode, model_opt.world_size = opt.parallel_mode, opt.world_size
+            _refuse_tensor_parallel(model_opt)
 
     parser_class.parse_known_args = checked_parse_known_args
     parser_class.error = error
     parser_class.validate_model_opts = classmethod(checked_validate_model_opts)
     parser_class.validate_train_opts = classmethod(checked_validate_train_opts)
+    parser_class.validate_translate_opts = classmethod(checked_validate_translate_opts)
 
 
 def _in_plain_words(message: str) -> str:
@@ -221,8 +234,6 @@ def _check_buildable(opt: Namespace, width: int) -> None:
 
 def _refuse_unsupported_combinations(opt: Namespace) -> None:
     refused = {
-        "share_decoder_embeddings": "the classifier has another width than the token table",
-        "update_vocab": "a grown token table isn't supported",
         "lora_embedding": "LoRA would replace the token table alone",
         "pre_word_vecs_enc": "pretrained vectors have the width of a standard table",
         "pre_word_vecs_dec": "pretrained vectors have the width of a standard table",
@@ -240,7 +251,15 @@ def _refuse_unsupported_combinations(opt: Namespace) -> None:
             f"optim sparseadam can't be combined with embedding_type {opt.embedding_type}: "
             "the layers above the token table have dense gradients; use adam"
         )
-    if getattr(opt, "parallel_mode", None) == "tensor_parallel" and opt.world_size > 1:
+    _refuse_tensor_parallel(opt)
+
+
+def _refuse_tensor_parallel(opt: Namespace) -> None:
+    if (
+        opt.embedding_type != STANDARD
+        and getattr(opt, "parallel_mode", None) == "tensor_parallel"
+        and opt.world_size > 1
+    ):
         raise UserError(
             f"parallel_mode tensor_parallel can't be combined with embedding_type "
             f"{opt.embedding_type}; use data_parallel"

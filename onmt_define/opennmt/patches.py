@@ -1,22 +1,24 @@
-"""What changes in each OpenNMT-py module once it is loaded: one function a module."""
+"""What changes in each module that the start-up hook watches, once it is loaded."""
 
 import argparse
 import functools
+from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import torch
 
 from onmt_define.errors import UserError, exit_on_user_error
-from onmt_define.opennmt import model_building, options
+from onmt_define.opennmt import checkpoint_files, model_building, options, safetensors_files
 
 OLDEST_TORCH = (2, 6)
 
 
 def apply(module: ModuleType) -> None:
-    """Patch one freshly loaded OpenNMT-py module."""
+    """Patch one freshly loaded module."""
     if module.__name__.startswith("onmt.bin."):
         _patch_command(module)
-    else:
+    if module.__name__ in _PATCHES:
         _PATCHES[module.__name__](module)
 
 
@@ -31,7 +33,8 @@ def _patch_command(module: ModuleType) -> None:
             try:
                 original()
             except FileNotFoundError as error:
-                raise UserError(f"there is no file {error.filename}") from error
+                missing = f"there is no file {error.filename}" if error.filename else str(error)
+                raise UserError(missing) from error
 
     module.main = main  # type: ignore[attr-defined]
 
@@ -61,20 +64,75 @@ def _patch_parser(module: ModuleType) -> None:
     options.patch_parser(module.ArgumentParser)
 
 
-def _patch_model_builder(module: ModuleType) -> None:
-    model_building.patch(module)
+def _read_and_write_safely(module: ModuleType) -> None:
+    module.torch = checkpoint_files.TorchForCheckpoints()  # type: ignore[attr-defined]
 
 
 def _patch_model_saver(module: ModuleType) -> None:
-    # What a checkpoint of OpenNMT-py 3.x holds beside tensors and plain containers. Any other
-    # pickled object is still refused by torch's weights_only loading.
-    if hasattr(torch.serialization, "add_safe_globals"):  # else the command itself refuses to start
-        torch.serialization.add_safe_globals([argparse.Namespace])
+    _read_and_write_safely(module)
+    safetensors_files.patch_saver(module)
 
 
-_PATCHES = {
+def _patch_average_models(module: ModuleType) -> None:
+    _read_and_write_safely(module)
+    original = module.average_models
+
+    @functools.wraps(original)
+    def average_models(model_files: list[str], *arguments: Any, **settings: Any) -> Any:
+        try:
+            return original(model_files, *arguments, **settings)
+        except (KeyError, RuntimeError, AttributeError) as error:
+            raise UserError(
+                f"{', '.join(map(str, model_files))} can't be averaged, expected checkpoints of "
+                f"one training that hold the weights ({str(error).splitlines()[0]})"
+            ) from error
+
+    module.average_models = average_models  # type: ignore[attr-defined]
+
+
+def _patch_server(module: ModuleType) -> None:
+    """Refuse a bad file when the server starts, also one that it would load at a request."""
+    original = module.ServerModel.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, *arguments: Any, **settings: Any) -> None:
+        original(self, *arguments, **settings)
+        if self.ct2_model is None and not self.loaded:
+            for path in self.opt.models:
+                checkpoint_files.load(path)
+
+    module.ServerModel.__init__ = __init__
+
+
+def _patch_converter(module: ModuleType) -> None:
+    """CTranslate2 reads plain checkpoints; say what to do with another."""
+    original = module.OpenNMTPyConverter._load
+
+    @functools.wraps(original)
+    def _load(self: Any) -> Any:
+        if not self._unsafe_deserialization:
+            embedding_type = checkpoint_files.embedding_type(
+                checkpoint_files.load(self._model_path)
+            )
+            if embedding_type != checkpoint_files.STANDARD:
+                raise UserError(
+                    f"{self._model_path} has embedding_type {embedding_type}, which CTranslate2 "
+                    f"doesn't know: fold it first (onmt_define fold {self._model_path} -o plain.pt)"
+                )
+        return original(self)
+
+    module.OpenNMTPyConverter._load = _load
+    _patch_command(module)
+
+
+_PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "onmt.opts": _patch_options,
     "onmt.utils.parse": _patch_parser,
-    "onmt.model_builder": _patch_model_builder,
+    "onmt.model_builder": model_building.patch,
+    "onmt.models.model": safetensors_files.patch_loader,
     "onmt.models.model_saver": _patch_model_saver,
+    "onmt.translate.translation_server": _patch_server,
+    "onmt.bin.average_models": _patch_average_models,
+    "onmt.bin.release_model": _read_and_write_safely,
+    "ctranslate2.converters.opennmt_py": _patch_converter,
 }

@@ -2,7 +2,7 @@
 
 `onmt_define.pth`, installed beside the package, imports this module at every Python start. It
 registers an import hook and does nothing else: the standard library only, no torch. When one of
-the OpenNMT-py modules named below is imported, the hook lets it load and then applies the patches
+the modules named below is imported, the hook lets it load and then applies the patches
 of `onmt_define.opennmt.patches` to it. Spawned training workers start a new Python, so they pass
 through here as well.
 """
@@ -19,13 +19,16 @@ PATCHED_MODULES = frozenset(
         "onmt.opts",
         "onmt.utils.parse",
         "onmt.model_builder",
+        "onmt.models.model",
         "onmt.models.model_saver",
+        "onmt.translate.translation_server",
         "onmt.bin.average_models",
         "onmt.bin.build_vocab",
         "onmt.bin.release_model",
         "onmt.bin.server",
         "onmt.bin.train",
         "onmt.bin.translate",
+        "ctranslate2.converters.opennmt_py",
     }
 )
 
@@ -99,7 +102,7 @@ def _add_placeholders(packages: Sequence[str]) -> list[str]:
     return missing
 
 
-class _OpenNMTFinder:
+class _Finder:
     """Finds the modules to patch as Python would and puts the patching loader in front."""
 
     @staticmethod
@@ -116,8 +119,8 @@ class _OpenNMTFinder:
 
 def install() -> None:
     """Register the import hook once."""
-    if _OpenNMTFinder not in sys.meta_path:
-        sys.meta_path.insert(0, _OpenNMTFinder)  # type: ignore[arg-type]
+    if _Finder not in sys.meta_path:
+        sys.meta_path.insert(0, _Finder)  # type: ignore[arg-type]
 
 
 install()

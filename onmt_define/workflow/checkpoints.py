@@ -1,21 +1,11 @@
 """The checkpoints of a training: which are whole, which is newest, which can go."""
 
-import pickle
 import re
 import zipfile
 from pathlib import Path
-from typing import Any
 
-import torch
-
-import onmt_define.opennmt.startup  # noqa: F401  lets a checkpoint's options load
-
-
-def load(path: Path) -> dict[str, Any]:
-    """Load an OpenNMT-py checkpoint to the CPU without running anything pickled in it."""
-    import onmt.models.model_saver  # noqa: F401  allows the class that holds the options
-
-    return torch.load(path, map_location="cpu", weights_only=True)
+from onmt_define.errors import UserError
+from onmt_define.opennmt.checkpoint_files import load
 
 
 def by_step(folder: Path) -> list[tuple[int, Path]]:
@@ -46,7 +36,7 @@ def _is_valid(path: Path) -> bool:
             if archive.testzip() is not None:
                 return False
         return {"model", "opt", "optim", "vocab"} <= load(path).keys()
-    except (OSError, RuntimeError, EOFError, ValueError, zipfile.BadZipFile, pickle.PickleError):
+    except (OSError, zipfile.BadZipFile, UserError):
         return False
 
 

@@ -15,11 +15,10 @@ import time
 from pathlib import Path
 from typing import Any, TextIO
 
-import torch
-
 from onmt_define.environment import describe_device
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
+from onmt_define.opennmt import checkpoint_files
 from onmt_define.progress_line import SECONDS_BETWEEN_LINES, progress_line
 from onmt_define.run_folder import only_writer
 from onmt_define.schema import load_yaml
@@ -78,7 +77,7 @@ def train(
                 )
         assert resume is not None
         checkpoints.prune(output / "checkpoints", max(1, config.get("keep_checkpoint", -1)))
-        checkpoint = checkpoints.load(resume[1])
+        checkpoint = checkpoint_files.load(resume[1])
         record = training_record(
             checkpoint,
             run=output.parent.name,
@@ -92,7 +91,7 @@ def train(
         with complete_or_absent(output / "record.json") as temporary:
             temporary.write_text(json.dumps(record, indent=1), encoding="utf-8")
         with complete_or_absent(output / "model.pt") as temporary:
-            torch.save({**checkpoint, "optim": None}, temporary)
+            checkpoint_files.save({**checkpoint, "optim": None}, temporary)
 
 
 class _State:

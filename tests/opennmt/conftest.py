@@ -1,9 +1,17 @@
-"""A tiny translation task and a DeFINE model trained on it with the stock commands."""
+"""A tiny translation task, DeFINE models trained on it and on real text, and ways to run commands."""
 
+import lzma
 import random
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
 
 import pytest
+import torch
 import yaml
+from paths import TEXTS
 
 
 @pytest.fixture(scope="session")
@@ -63,3 +71,80 @@ def trained(toy, run_command):
     result = run_command("onmt_train", "-config", "train.yaml", cwd=toy)
     assert result.returncode == 0, result.stderr
     return toy, result.stdout + result.stderr
+
+
+@pytest.fixture
+def stock(toy, monkeypatch, capfd):
+    """Run a stock command in this process, in the toy folder: (exit status, what it printed)."""
+
+    def run(name, *arguments):
+        monkeypatch.chdir(toy)
+        monkeypatch.setattr(sys, "argv", [f"onmt_{name}", *map(str, arguments)])
+        try:
+            import_module(f"onmt.bin.{name}").main()
+            status = 0
+        except SystemExit as exit_status:
+            status = exit_status.code
+        return status, "".join(capfd.readouterr())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def stock_alone():
+    """Run a command of OpenNMT-py, or of CTranslate2, where this package isn't installed."""
+    driver = Path(__file__).with_name("stock_alone.py")
+    site = Path(torch.__file__).parents[1]
+
+    def run(module, *arguments, cwd):
+        return subprocess.run(
+            [sys.executable, "-I", "-S", driver, site, module, *map(str, arguments)],
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def captions(tmp_path_factory, run_command):
+    """Folder with a DeFINE model of both kinds of sharing, trained a little on real captions.
+
+    Words of the Multi30k training text are the vocabulary; `test.en` holds 500 unseen sentences.
+    """
+    text = TEXTS / "multi30k"
+    if not text.is_dir():
+        pytest.skip("the Multi30k text isn't here")
+    folder = tmp_path_factory.mktemp("captions")
+    for split, size in (("train", 8000), ("val", 50), ("test_2016_flickr", 500)):
+        for side in ("en", "de"):
+            lines = lzma.open(text / f"{split}.{side}.xz", "rt", encoding="utf-8").readlines()
+            words = [re.findall(r"\w+|[^\w\s]", line) for line in lines[:size]]
+            spaced = "".join(f"{' '.join(line)}\n" for line in words)
+            (folder / f"{split.split('_')[0]}.{side}").write_text(spaced, encoding="utf-8")
+    options = {
+        "data": {
+            "train": {"path_src": "train.en", "path_tgt": "train.de", "weight": 1},
+            "valid": {"path_src": "val.en", "path_tgt": "val.de"},
+        },
+        "share_vocab": True,
+        "share_embeddings": True,
+        "share_decoder_embeddings": True,
+        **{"src_vocab": "vocab", "tgt_vocab": "vocab", "save_data": "vocab", "save_model": "model"},
+        **{"src_words_min_frequency": 4, "tgt_words_min_frequency": 4},
+        **{"embedding_type": "define", "define_map_dim": 32, "define_expand_dim": 128},
+        **{"define_depth": 3, "define_groups": 4, "word_vec_size": 64, "hidden_size": 64},
+        **{"encoder_type": "transformer", "decoder_type": "transformer"},
+        **{"position_encoding": True, "layers": 1, "heads": 4, "transformer_ff": 128},
+        **{"param_init": 0, "param_init_glorot": True, "optim": "adam", "learning_rate": 0.003},
+        **{"batch_type": "tokens", "batch_size": 1024, "bucket_size": 2048, "num_workers": 0},
+        **{"train_steps": 150, "save_checkpoint_steps": 150, "valid_steps": 1000, "seed": 1},
+    }
+    (folder / "train.yaml").write_text(yaml.safe_dump(options))
+    for command in ("onmt_build_vocab", "onmt_train"):
+        extra = ("-n_sample", "-1") if command == "onmt_build_vocab" else ()
+        result = run_command(command, "-config", "train.yaml", *extra, cwd=folder)
+        assert result.returncode == 0, result.stderr
+    return folder

@@ -9,7 +9,7 @@ import pytest
 import torch
 import yaml
 
-from onmt_define.workflow.checkpoints import load
+from onmt_define.opennmt.checkpoint_files import load
 
 pytestmark = pytest.mark.slow
 
@@ -121,7 +121,6 @@ def test_help_lists_the_options(run_command, tmp_path):
         ({"define_depth": 1}, "define_depth is 1, expected a whole number of at least 2"),
         ({"word_vec_size": 48}, "word_vec_size is 48, but a Transformer of hidden_size 32"),
         ({"world_size": 2}, "world_size is 2 but gpu_ranks is empty"),
-        ({"share_decoder_embeddings": True}, "share_decoder_embeddings can't be combined"),
         ({"optim": "sparseadam"}, "optim sparseadam can't be combined"),
     ],
 )

@@ -1,0 +1,123 @@
+"""OpenNMT-py checkpoints on disk: read without running anything that is pickled in them.
+
+Since torch 2.6 `torch.load` reads tensors and plain containers only, unless a class is on its
+list. A checkpoint of OpenNMT-py 3.x holds one class beside them, the one of its options; every
+other object is refused, whatever the environment says.
+"""
+
+import argparse
+import pickle
+import re
+import types
+from _compat_pickle import IMPORT_MAPPING
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from onmt_define.errors import UserError
+
+if hasattr(torch.serialization, "add_safe_globals"):  # else the commands refuse to start
+    torch.serialization.add_safe_globals([argparse.Namespace])
+
+STANDARD = "standard"
+MODEL_TYPE = "text"
+# OpenNMT-py checks the option model_type first of all and shows its value, so this is what someone
+# without the package reads in place of a list of parameter names.
+MODEL_TYPE_ON_DISK = (
+    "text with the input layer of the Python package onmt_define, which has to be installed here, "
+    "or turn the model into a plain one where it is installed (onmt_define fold)"
+)
+
+
+def load(path: str | Path) -> dict[str, Any]:
+    """Read a checkpoint to the CPU: `opt`, `vocab`, `optim` and, if it holds them, the weights.
+
+    Raises:
+        UserError: a missing, damaged or foreign file, or an object that no checkpoint holds.
+    """
+    checkpoint = _read(Path(path))
+    if not isinstance(checkpoint, dict) or not {"opt", "vocab"} <= checkpoint.keys():
+        raise UserError(
+            f"{path} isn't a checkpoint of OpenNMT-py: it holds {_describe(checkpoint)}, "
+            "expected the entries opt, vocab and model"
+        )
+    options = checkpoint["opt"]
+    if getattr(options, "model_type", None) == MODEL_TYPE_ON_DISK:
+        options.model_type = MODEL_TYPE
+    return checkpoint
+
+
+def save(checkpoint: dict[str, Any], path: str | Path) -> None:
+    """Write a checkpoint as OpenNMT-py does; an embedding of ours leaves its hint in it."""
+    if embedding_type(checkpoint) != STANDARD:
+        options = {**vars(checkpoint["opt"]), "model_type": MODEL_TYPE_ON_DISK}
+        checkpoint = {**checkpoint, "opt": argparse.Namespace(**options)}
+    torch.save(checkpoint, path)
+
+
+def embedding_type(checkpoint: dict[str, Any]) -> str:
+    """The embedding type of a checkpoint; one of stock OpenNMT-py is `standard`."""
+    return getattr(checkpoint["opt"], "embedding_type", STANDARD)
+
+
+class TorchForCheckpoints(types.ModuleType):
+    """Stands for `torch` in the OpenNMT-py modules that load and save checkpoints."""
+
+    def __init__(self) -> None:
+        super().__init__("torch")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+    @staticmethod
+    def load(path: str, map_location: Any = None) -> dict[str, Any]:
+        """In place of `torch.load`; OpenNMT-py always loads to the CPU."""
+        return load(path)
+
+    save = staticmethod(save)
+
+
+def _read(path: Path) -> Any:
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise UserError(f"there is no file {path}") from None
+    except pickle.UnpicklingError as error:
+        raise UserError(_refusal(path, str(error))) from None
+    except OSError as error:
+        raise UserError(f"{path} can't be read: {error.strerror or error}") from None
+    except Exception as error:  # torch.load has no closed list of what it raises
+        raise UserError(_damaged(path, error)) from None
+
+
+def _refusal(path: Path, message: str) -> str:
+    """What stands in the way, in a sentence: torch's own advises to switch the check off."""
+    if match := re.search(r"GLOBAL ([\w.]+)", message):
+        module, _, name = match[1].rpartition(".")
+        module = IMPORT_MAPPING.get(module, module) or "builtins"  # pickle writes Python 2's names
+        return (
+            f"{path} holds an object of {module}.{name}, which no checkpoint of OpenNMT-py 3.x "
+            "does; it was not loaded, and nothing in it was run"
+        )
+    return _damaged(path, message)
+
+
+def _damaged(path: Path, error: object) -> str:
+    with path.open("rb") as file:
+        start = file.read(200)
+    if not start:
+        return f"{path} is empty, expected a checkpoint of OpenNMT-py"
+    if not start.startswith((b"PK", b"\x80")):
+        text = start.decode("utf-8", errors="replace").split("\n")[0][:60]
+        return f"{path} begins with {text!r}, expected a checkpoint of OpenNMT-py"
+    reason = str(error).split("\n")[0].split(". ")[0]
+    if "Weights only load failed" in reason or not reason:
+        reason = "it holds what no checkpoint does"
+    return f"{path} is damaged or cut short ({reason}), expected a whole checkpoint of OpenNMT-py"
+
+
+def _describe(found: Any) -> str:
+    if isinstance(found, dict):
+        return "the entries " + (", ".join(map(str, list(found)[:5])) or "of an empty dict")
+    return f"a {type(found).__name__}"

@@ -1,0 +1,72 @@
+"""Mends `save_format: safetensors` of OpenNMT-py 3.5.1.
+
+It can't load the file that it writes, because it looks for numbered parts, and it can't write
+tied parameters, because safetensors refuses tensors that share memory.
+"""
+
+import functools
+import os
+from glob import glob
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from onmt_define.errors import UserError
+
+
+def patch_loader(module: ModuleType) -> None:
+    """Let `onmt.models.model` find `X.safetensors` where there are no parts `X.*.safetensors`."""
+    module.glob = find_files  # type: ignore[attr-defined]
+
+
+def find_files(pattern: str) -> list[str]:
+    """The numbered parts of a model, or else its one file."""
+    whole = pattern.removesuffix(".*.safetensors") + ".safetensors"
+    return glob(pattern) or ([whole] if os.path.exists(whole) else [])
+
+
+def patch_saver(module: ModuleType) -> None:
+    """Let `onmt.models.model_saver` write a tied parameter once for each of its names."""
+    original = module.ModelSaver._st_save
+
+    @functools.wraps(original)
+    def _st_save(self: Any, step: int, model: Any) -> tuple[str, str]:
+        return original(self, step, _WithCopiedState(model))
+
+    module.ModelSaver._st_save = _st_save
+
+
+class _WithCopiedState:
+    """A model for saving alone: every tensor of its state has memory of its own."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: value.clone() for name, value in self._model.state_dict().items()}
+
+
+def read_weights(checkpoint: Path) -> dict[str, dict[str, Any]]:
+    """The entries `model` and `generator` of a checkpoint whose weights lie in another file.
+
+    Raises:
+        UserError: if that file isn't there or safetensors isn't installed.
+    """
+    files = find_files(f"{checkpoint.with_suffix('')}.*.safetensors")
+    if not files:
+        raise UserError(
+            f"{checkpoint} holds no weights, and there is no {checkpoint.stem}.safetensors"
+        )
+    try:
+        from safetensors.torch import load_file
+    except ImportError:
+        raise UserError(
+            f"{files[0]} can't be read without safetensors (pip install safetensors)"
+        ) from None
+    weights = {name: value for file in files for name, value in load_file(file).items()}
+    generator = {
+        name.removeprefix("generator."): weights.pop(name)
+        for name in list(weights)
+        if name.startswith("generator.")
+    }
+    return {"model": weights, "generator": generator}
