@@ -6,6 +6,7 @@ from onmt_define import __version__
 from onmt_define.errors import exit_on_user_error
 from onmt_define.lm.commands import add_commands as add_lm_commands
 from onmt_define.opennmt.commands import add_commands as add_opennmt_commands
+from onmt_define.paper.commands import add_commands as add_paper_commands
 
 
 def main() -> None:
@@ -17,6 +18,7 @@ def main() -> None:
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     add_opennmt_commands(subparsers)
     add_lm_commands(subparsers)
+    add_paper_commands(subparsers)
     arguments = parser.parse_args()
     with exit_on_user_error():
         arguments.function(arguments)

@@ -21,6 +21,8 @@ def test_wheel_works_beside_opennmt_without_the_workflow(tmp_path):
     names = zipfile.ZipFile(wheel).namelist()
     assert "onmt_define.pth" in names
     assert "onmt_define/workflow/config.schema.yaml" in names
+    assert "onmt_define/paper/table.schema.yaml" in names
+    assert "onmt_define/paper/tables/table1a.yaml" in names
     assert "onmt_define/report/templates/report.html.j2" in names
 
     environment = tmp_path / "environment"

@@ -13,6 +13,10 @@ from onmt_define.embeddings.dimensions import DimensionError
 from onmt_define.embeddings.factorised_embedding import FactorisedEmbedding
 from onmt_define.embeddings.projective_embedding import ProjectiveEmbedding, reset_token_table
 
+# From this many tokens for each word of the vocabulary on, a GPU computes the whole vocabulary once
+# and looks up (benchmarks/unit.py, break-even).
+TOKENS_A_VOCABULARY_IS_WORTH = 1
+
 
 class DefineEmbedding(FactorisedEmbedding):
     """Look up short token vectors and deepen them with a DeFINE unit (Figure 1b of the paper).
@@ -81,24 +85,27 @@ class DefineEmbedding(FactorisedEmbedding):
         self.unit.reset_parameters()
 
     def compute(self, tokens: Tensor) -> Tensor:
-        if self._repeats_are_worth_finding(tokens):
+        # With dropout equal tokens must get different masks.
+        is_random = self.training and self.unit.dropout.p > 0
+        if is_random or torch.compiler.is_compiling():
+            return self._compute_each(tokens)
+        if tokens.device.type == "cpu":
             distinct, places = torch.unique(tokens, return_inverse=True)
             return functional.embedding(places, self._compute_each(distinct))
+        # A GPU would have to wait to learn how many distinct tokens there are.
+        if self.num_embeddings * TOKENS_A_VOCABULARY_IS_WORTH <= tokens.numel():
+            return self._compute_vocabulary(tokens)
         return self._compute_each(tokens)
 
+    def _compute_vocabulary(self, tokens: Tensor) -> Tensor:
+        """Compute every token of the vocabulary once and look up."""
+        everything = torch.arange(self.num_embeddings, device=tokens.device)
+        return functional.embedding(tokens, self._compute_each(everything))
+
     def _compute_each(self, tokens: Tensor) -> Tensor:
+        """Compute every token by itself, equal ones too."""
         vectors = self.unit(self.map_table(tokens))
         if self.padding_idx is None:
             return vectors
         # The norms' shifts and Reduce's bias would make a zero input non-zero.
         return vectors.masked_fill((tokens == self.padding_idx).unsqueeze(-1), 0.0)
-
-    def _repeats_are_worth_finding(self, tokens: Tensor) -> bool:
-        """Whether to compute each distinct token once.
-
-        Natural text repeats its tokens, so on a CPU this saves most of the work. On a GPU the
-        number of distinct tokens would have to be waited for. With dropout equal tokens must get
-        different masks.
-        """
-        random = self.training and self.unit.dropout.p > 0
-        return tokens.device.type == "cpu" and not random and not torch.compiler.is_compiling()

@@ -52,7 +52,7 @@ class FactorisedEmbedding(nn.Module):
         """The vectors of `tokens`, from the weights: (...) to (..., embedding_dim)."""
 
     def forward(self, tokens: Tensor) -> Tensor:
-        if self.training or torch.compiler.is_compiling() or self._gradient_is_wanted():
+        if not self._may_keep_a_table():
             return self.compute(tokens)
         state = _state_of(self)
         if self._table is None or self._table.state != state:
@@ -83,8 +83,12 @@ class FactorisedEmbedding(nn.Module):
             self.drop_table()
         return super().train(mode)
 
-    def _gradient_is_wanted(self) -> bool:
-        return torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters())
+    def _may_keep_a_table(self) -> bool:
+        if self.training or torch.compiler.is_compiling():
+            return False
+        wants_gradient = torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters())
+        # Weights that were made in inference mode don't tell when they change.
+        return not wants_gradient and not any(p.is_inference() for p in self.parameters())
 
     def _compute_all(self) -> Tensor:
         device = next(self.parameters()).device

@@ -19,7 +19,7 @@ def split_and_mix(inputs: Tensor, hidden: Tensor, groups: int) -> Tensor:
 
 
 def concatenate(inputs: Tensor, hidden: Tensor, groups: int) -> Tensor:
-    """Put the whole input in front of the hidden vector (Table 8a, 'without mixer').
+    """Put the whole input in front of the hidden vector (Table 6b, 'without mixer').
 
     Shapes: (..., n) and (..., h) to (..., n + h).
     """

@@ -1,12 +1,14 @@
 """The DeFINE unit against the paper's printed counts and the rule that reproduces them."""
 
+import copy
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onmt_define import DefineEmbedding, DefineUnit
-from onmt_define.embeddings import DimensionError, GroupLinear, ProjectiveEmbedding
+from onmt_define import DefineUnit
+from onmt_define.embeddings import DimensionError, GroupLinear
 from onmt_define.embeddings.define_unit import printed_widths
 from onmt_define.embeddings.group_schedules import cyclic_groups
 from onmt_define.embeddings.mixing import split_and_mix
@@ -36,10 +38,37 @@ def count(module: torch.nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
+# Variants of n = m = 384, k = 1024, N = 7: the ablation rows of Tables 6 and 8, by hand the same.
+COUNTED_VARIANTS = [
+    pytest.param(1, {"schedule": "constant"}, 4_224_736, id="table6a-linear"),
+    pytest.param(4, {"schedule": "constant"}, 1_063_296, id="table6a-glt"),
+    pytest.param(4, {"schedule": "constant", "shuffle": True}, 1_063_296, id="table6a-shuffle"),
+    pytest.param(8, {}, 2_100_128, id="table6-hgt-as-counted"),
+    pytest.param(32, {"schedule": "halving"}, 2_259_072, id="table6b-define"),
+    pytest.param(32, {"schedule": "halving", "mix": "concat"}, 2_259_072, id="table8a-no-mixer"),
+    pytest.param(16, {"reduce": False}, 2_658_208, id="table8b-no-reduce"),
+    pytest.param(8, {"mix": "residual"}, 2_994_560, id="table8a-residual"),
+]
+
+
 @pytest.mark.parametrize(("n", "k", "m", "depth", "max_groups", "expected"), COUNTED_UNITS)
 def test_parameter_count_of_the_paper(n, k, m, depth, max_groups, expected):
     with torch.device("meta"):
         assert count(DefineUnit(n, m, k, depth, max_groups)) == expected
+
+
+@pytest.mark.parametrize(("max_groups", "variant", "expected"), COUNTED_VARIANTS)
+def test_parameter_count_of_an_ablation(max_groups, variant, expected):
+    with torch.device("meta"):
+        assert count(DefineUnit(384, 384, 1024, 7, max_groups, **variant)) == expected
+
+
+def test_literal_widths_are_those_of_the_text():
+    unit = DefineUnit(128, 512, 1024, 7, 32, widths="literal")
+    assert unit.widths == [256, 384, 512, 640, 768, 896, 1024, 512]
+    assert unit.groups == [32, 16, 8, 4, 2, 1, 1, 1]
+    assert unit.maps[-1].in_features == 1024
+    assert DefineUnit(128, 512, 1024, 7, 32, widths="literal", reduce=False).output_dim == 1024
 
 
 def test_groups_are_cyclic_and_end_at_one():
@@ -66,56 +95,17 @@ def test_mixer_puts_each_input_chunk_before_its_hidden_chunk():
     assert split_and_mix(x, h, 1).tolist() == [*range(8), *range(100, 108)]
 
 
-def slow_unit(unit: DefineUnit, vector: torch.Tensor) -> torch.Tensor:
-    """The unit on one token, written from its definition with loops over groups."""
-    previous = None
-    for index, linear in enumerate(unit.maps):
-        groups = linear.groups
-        if index == 0:
-            inputs = vector
-        else:
-            mixed = []
-            for group in range(groups):
-                for part in (vector, previous):
-                    size = len(part) // groups
-                    mixed += part[group * size : (group + 1) * size].tolist()
-            inputs = torch.tensor(mixed, dtype=vector.dtype)
-            norm = unit.norms[index - 1]
-            spread = (inputs.var(unbiased=False) + norm.eps).sqrt()
-            inputs = (inputs - inputs.mean()) / spread * norm.weight + norm.bias
-            inputs = torch.nn.functional.gelu(inputs)
-        size = len(inputs) // groups
-        outputs = [
-            inputs[group * size : (group + 1) * size] @ linear.kernel[group]
-            for group in range(groups)
-        ]
-        previous = torch.cat(outputs)
-        if linear.bias is not None:
-            previous = previous + linear.bias
-    return previous
-
-
-@given(
-    max_groups=st.sampled_from([1, 2, 4, 8]),
-    input_multiple=st.integers(1, 4),
-    extra=st.integers(0, 40),
-    output_dim=st.integers(1, 17),
-    depth=st.integers(2, 7),
-    seed=st.integers(0, 1000),
-)
-def test_unit_equals_loops_over_tokens_and_groups(
-    max_groups, input_multiple, extra, output_dim, depth, seed
-):
-    torch.manual_seed(seed)
-    input_dim = max_groups * input_multiple
-    unit = DefineUnit(input_dim, output_dim, input_dim + extra, depth, max_groups).double().eval()
-    for parameter in unit.parameters():
-        torch.nn.init.normal_(parameter)
-    tokens = torch.randn(2, 3, input_dim, dtype=torch.float64)
-    expected = torch.stack([slow_unit(unit, token) for token in tokens.reshape(6, -1)])
-    torch.testing.assert_close(
-        unit(tokens), expected.reshape(2, 3, output_dim), rtol=1e-9, atol=1e-9
-    )
+@pytest.mark.parametrize("max_groups", [8, 16])
+def test_variances_at_the_start_are_those_of_dense_maps_even_at_depth_11(max_groups):
+    variances = {}
+    for groups, schedule in ((max_groups, "cyclic"), (1, "constant")):
+        torch.manual_seed(0)
+        tokens = (torch.randn(500, 512) / 512**0.5).requires_grad_()
+        output = DefineUnit(512, 512, 1024, 11, groups, schedule=schedule)(tokens)
+        output.backward(torch.randn_like(output))
+        variances[schedule] = output.var().item(), tokens.grad.var().item()
+    for grouped, dense in zip(*variances.values(), strict=True):
+        assert 1 / 3 < grouped / dense < 3
 
 
 def test_initial_output_is_neither_tiny_nor_huge():
@@ -132,33 +122,6 @@ def test_each_group_has_its_own_matrix_and_initial_scale():
     assert linear.kernel.std().item() == pytest.approx((2 / (128 + 64)) ** 0.5, rel=0.02)
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (5,), (2, 3), (2, 3, 4)])
-def test_embedding_takes_ids_of_any_shape(shape):
-    embedding = DefineEmbedding(11, 6, 8, 16, 3, 4)
-    assert embedding(torch.zeros(shape, dtype=torch.int64)).shape == (*shape, 6)
-
-
-def test_padding_stays_zero_and_gets_no_gradient():
-    embedding = DefineEmbedding(11, 6, 8, 16, 3, 4, padding_idx=1)
-    for norm in embedding.unit.norms:
-        torch.nn.init.ones_(norm.bias)
-    output = embedding(torch.tensor([[1, 2], [3, 1]]))
-    output.sum().backward()
-    assert output[0, 0].abs().max() == 0
-    assert output[0, 1].abs().max() > 0
-    assert embedding.map_table.weight.grad[1].abs().max() == 0
-    assert embedding.map_table.weight.grad[2].abs().max() > 0
-
-
-def test_projective_embedding_is_table_times_matrix():
-    embedding = ProjectiveEmbedding(11, 6, 4, padding_idx=1)
-    assert count(embedding) == 11 * 4 + 4 * 6
-    tokens = torch.tensor([[1, 2]])
-    expected = embedding.map_table.weight[tokens] @ embedding.projection.weight.T
-    torch.testing.assert_close(embedding(tokens), expected)
-    assert embedding(tokens)[0, 0].abs().max() == 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -171,6 +134,23 @@ def test_projective_embedding_is_table_times_matrix():
         ({"depth": 2.5}, "depth is 2.5"),
         ({"max_groups": 6}, "max_groups is 6, expected a power of two, 4 or 8"),
         ({"expand_dim": 64}, "expand_dim is 64, expected a whole number of at least 128"),
+        ({"expand_dim": 10**15}, f"expand_dim is {10**15}, expected at most 65536"),
+        ({"schedule": "cyclc"}, "schedule is 'cyclc', expected one of cyclic, halving, constant"),
+        ({"mix": None}, "mix is None, expected one of split, concat, none, residual"),
+        ({"widths": 3}, "widths is 3, expected one of printed, literal"),
+        ({"norm": "batch"}, "norm is 'batch', expected one of layer, none"),
+        ({"activation": "tanh"}, "activation is 'tanh', expected one of gelu, silu, relu, none"),
+        ({"dropout": 1.5}, "dropout is 1.5, expected a number from 0"),
+        ({"dropout": float("nan")}, "dropout is nan"),
+        (
+            {"schedule": "constant", "output_dim": 510},
+            "output_dim is 510, expected a multiple of 8 (the groups of the last map), for example "
+            "504 or 512",
+        ),
+        (
+            {"schedule": "constant", "expand_dim": 1001, "reduce": False},
+            "expand_dim is 1001, expected a multiple of 8",
+        ),
     ],
 )
 def test_bad_sizes_are_named_with_what_would_fit(arguments, sentence):
@@ -180,10 +160,68 @@ def test_bad_sizes_are_named_with_what_would_fit(arguments, sentence):
     assert sentence in str(error.value)
 
 
-def test_checkpoint_round_trip_is_safe_to_load(tmp_path):
-    embedding = DefineEmbedding(11, 6, 8, 16, 3, 4)
-    torch.save(embedding.state_dict(), tmp_path / "embedding.pt")
-    other = DefineEmbedding(11, 6, 8, 16, 3, 4)
-    other.load_state_dict(torch.load(tmp_path / "embedding.pt", weights_only=True))
-    tokens = torch.arange(11)
-    assert torch.equal(embedding(tokens), other(tokens))
+@given(
+    mix=st.sampled_from(["split", "concat", "none", "residual"]),
+    tokens=st.integers(1, 9),
+    seed=st.integers(0, 100),
+)
+def test_permuted_tokens_give_permuted_outputs(mix, tokens, seed):
+    torch.manual_seed(seed)
+    unit, order = DefineUnit(8, 6, 24, 3, 4, mix=mix), torch.randperm(tokens)
+    vectors = torch.randn(tokens, 8)
+    torch.testing.assert_close(unit(vectors)[order], unit(vectors[order]))
+
+
+def dependence(unit, n):
+    """Which outputs (rows) change with which inputs (columns)."""
+    return torch.func.jacrev(unit)(torch.randn(n, dtype=torch.float64)) != 0
+
+
+@given(depth=st.integers(2, 6), seed=st.integers(0, 100))
+def test_with_the_mixer_every_output_depends_on_every_input(depth, seed):
+    torch.manual_seed(seed)
+    assert dependence(DefineUnit(16, 10, 32, depth, 8).double(), 16).all()
+
+
+@given(groups=st.sampled_from([2, 4]), depth=st.integers(2, 5), seed=st.integers(0, 100))
+def test_constant_groups_without_link_see_only_their_own_inputs(groups, depth, seed):
+    torch.manual_seed(seed)
+    options = {"schedule": "constant", "mix": "none", "norm": "none"}
+    unit = DefineUnit(8, 12, 24, depth, groups, **options).double()
+    expected = torch.block_diag(*[torch.ones(12 // groups, 8 // groups)] * groups).bool()
+    assert torch.equal(dependence(unit, 8), expected)
+    options["shuffle"] = True
+    shuffled = dependence(DefineUnit(8, 12, 24, depth, groups, **options).double(), 8)
+    assert shuffled.sum() > expected.sum()
+
+
+def test_copies_and_state_round_trips_give_the_same_outputs(tmp_path):
+    unit, vectors = DefineUnit(16, 10, 32, 3), torch.randn(5, 16)
+    assert torch.equal(copy.deepcopy(unit)(vectors), unit(vectors))
+    torch.save(unit.state_dict(), tmp_path / "unit.pt")
+    other = DefineUnit(16, 10, 32, 3)
+    other.load_state_dict(torch.load(tmp_path / "unit.pt", weights_only=True))
+    assert torch.equal(other(vectors), unit(vectors))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_gives_nearly_the_same(dtype):
+    torch.manual_seed(0)
+    unit, vectors = DefineUnit(64, 32, 128, 3), torch.randn(50, 64)
+    with torch.autocast("cpu", dtype=dtype):
+        lowered = unit(vectors)
+    assert lowered.dtype == dtype
+    assert (lowered.float() - unit(vectors)).abs().max() < 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mix", ["split", "residual"])
+def test_compiled_and_exported_units_give_the_same(mix):
+    torch.manual_seed(0)
+    unit, vectors = DefineUnit(16, 10, 32, 3, mix=mix, shuffle=True), torch.randn(4, 5, 16)
+    compiled = torch.compile(unit, fullgraph=True, dynamic=True)
+    torch.testing.assert_close(compiled(vectors), unit(vectors))
+    compiled(vectors).sum().backward()
+    batch = torch.export.Dim("batch")
+    exported = torch.export.export(unit, (vectors,), dynamic_shapes=({0: batch},)).module()
+    torch.testing.assert_close(exported(vectors[:3]), unit(vectors[:3]))

@@ -1,0 +1,184 @@
+"""The fused unit on a GPU against the same unit from torch's operations, in double precision."""
+
+import copy
+
+import pytest
+import torch
+
+from onmt_define import DefineEmbedding, DefineUnit
+from onmt_define.embeddings import define_unit
+from onmt_define.embeddings.fused_unit import can_fuse
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+TOLERANCE = {torch.float32: 1e-5, torch.float16: 3e-3, torch.bfloat16: 3e-2}
+
+
+@pytest.fixture(autouse=True)
+def full_precision_products():
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+def make_unit(*sizes, **options):
+    torch.manual_seed(0)
+    unit = DefineUnit(*sizes, **options).cuda()
+    for norm in unit.norms:
+        torch.nn.init.normal_(norm.weight, 1.0, 0.2)
+        torch.nn.init.normal_(norm.bias, 0.0, 0.2)
+    return unit
+
+
+def run(unit, vectors, direction):
+    vectors = vectors.detach().clone().requires_grad_()
+    output = unit(vectors)
+    output.backward(direction.to(output.dtype))
+    gradients = [parameter.grad for parameter in unit.parameters()]
+    return [tensor.double() for tensor in (output, vectors.grad, *gradients)]
+
+
+def relative_errors(ours, expected):
+    return [((a - b).norm() / b.norm()).item() for a, b in zip(ours, expected, strict=True)]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(
+    ("sizes", "options"),
+    [
+        ((128, 512, 1024, 3, 8), {}),
+        ((384, 384, 1024, 7, 8), {}),
+        ((384, 384, 4096, 3, 8), {}),
+        ((512, 512, 1024, 11, 16), {}),
+        ((24, 10, 100, 5, 4), {}),
+        ((5, 7, 12, 3, 1), {}),
+        ((64, 33, 200, 4, 8), {"mix": "concat", "schedule": "halving"}),
+        ((64, 40, 200, 4, 8), {"activation": "silu"}),
+        ((64, 40, 200, 4, 8), {"activation": "relu"}),
+        ((64, 40, 200, 4, 8), {"activation": "none", "reduce": False}),
+    ],
+)
+def test_outputs_and_gradients_equal_double_precision(dtype, sizes, options):
+    unit = make_unit(*sizes, **options).to(dtype)
+    vectors = torch.randn(3, 67, sizes[0], device="cuda", dtype=dtype)
+    direction = torch.randn(3, 67, unit.output_dim, device="cuda")
+    assert can_fuse(unit, vectors) == (unit.groups[-1] == 1)
+    exact = run(copy.deepcopy(unit).double(), vectors.double(), direction)
+    errors = relative_errors(run(unit, vectors, direction), exact)
+    assert max(errors) < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mix": "none"},
+        {"mix": "residual"},
+        {"norm": "none"},
+        {"widths": "literal"},
+        {"shuffle": True},
+        {"schedule": "constant"},
+    ],
+)
+def test_other_variants_run_unfused(options):
+    unit = make_unit(64, 40, 200, 4, 8, **options)
+    vectors = torch.randn(5, 64, device="cuda")
+    assert not can_fuse(unit, vectors)
+    torch.testing.assert_close(unit(vectors).cpu(), unit.cpu()(vectors.cpu()), rtol=1e-4, atol=1e-4)
+
+
+def test_no_tokens_give_no_vectors():
+    assert make_unit(64, 40, 200, 3)(torch.zeros(0, 64, device="cuda")).shape == (0, 40)
+
+
+def test_autocast_gives_its_type_and_gradients_in_the_weights_own():
+    unit, vectors = make_unit(128, 512, 1024, 3), torch.randn(50, 128, device="cuda")
+    expected = unit(vectors)
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        output = unit(vectors)
+    assert output.dtype == torch.bfloat16
+    assert ((output - expected).norm() / expected.norm()) < 0.02
+    output.sum().backward()
+    assert all(parameter.grad.dtype == torch.float32 for parameter in unit.parameters())
+
+
+def test_dropout_drops_the_share_it_should_and_scales_the_rest():
+    unit = make_unit(64, 40, 64, 2, activation="none", dropout=0.25)
+    torch.nn.init.ones_(unit.norms[0].bias)
+    torch.nn.init.zeros_(unit.norms[0].weight)
+    kernel = unit.maps[1].kernel
+    with torch.no_grad():
+        kernel.zero_()
+        kernel[0, :40].copy_(torch.eye(40))
+    kept = unit(torch.randn(2000, 64, device="cuda"))
+    values = kept.unique()
+    torch.testing.assert_close(values.cpu(), torch.tensor([0.0, 1 / 0.75]))
+    assert 0.24 < (kept == 0).float().mean() < 0.26
+    assert not torch.equal(kept, unit(torch.randn(2000, 64, device="cuda")))
+
+
+def test_dropout_masks_are_the_same_in_both_directions():
+    unit = make_unit(64, 40, 200, 3, dropout=0.5)
+    vectors = torch.randn(300, 64, device="cuda", requires_grad=True)
+    step = 1e-3 * torch.randn_like(vectors)
+
+    def total(vectors):
+        torch.manual_seed(3)
+        return unit(vectors).sum()
+
+    (gradient,) = torch.autograd.grad(total(vectors), vectors)
+    with torch.no_grad():
+        difference = (total(vectors + step) - total(vectors - step)) / 2
+    torch.testing.assert_close((gradient * step).sum(), difference, rtol=0.02, atol=1e-3)
+
+
+def test_compiled_units_leave_the_fusing_to_the_compiler():
+    unit, vectors = make_unit(128, 64, 256, 3), torch.randn(50, 128, device="cuda")
+    compiled = torch.compile(unit, fullgraph=True)
+    torch.testing.assert_close(compiled(vectors), unit(vectors), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("vocabulary", [50, 5000])
+def test_every_way_of_computing_a_batch_gives_the_same(vocabulary, monkeypatch):
+    torch.manual_seed(0)
+    layer = DefineEmbedding(vocabulary, 40, 64, 200, 3, padding_idx=1).cuda()
+    tokens = torch.randint(0, vocabulary, (4, 100), device="cuda")
+    direction = torch.randn(4, 100, 40, device="cuda")
+    results = []
+    for compute in (layer.compute, layer._compute_each, layer._compute_vocabulary):
+        layer.zero_grad()
+        compute(tokens).backward(direction)
+        results.append([parameter.grad.clone() for parameter in layer.parameters()])
+    monkeypatch.setattr(define_unit, "can_fuse", lambda *_: False)
+    layer.zero_grad()
+    layer._compute_each(tokens).backward(direction)
+    expected = [parameter.grad for parameter in layer.parameters()]
+    for gradients in results:
+        for ours, theirs in zip(gradients, expected, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-3)
+
+
+def test_kept_tables_on_a_gpu_need_no_waiting():
+    layer = DefineEmbedding(5000, 40, 64, 200, 3).cuda().eval()
+    tokens = torch.randint(0, 5000, (4, 100), device="cuda")
+    with torch.inference_mode():
+        expected = layer(tokens)
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            found = layer(tokens)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    assert torch.equal(found, expected)
+
+
+def test_training_never_waits_for_the_gpu():
+    layer = DefineEmbedding(500, 40, 64, 200, 3, padding_idx=1, cutoffs=[100], dropout=0.1).cuda()
+    tokens = torch.randint(0, 500, (4, 300), device="cuda")
+    layer(tokens).sum().backward()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        layer(tokens).sum().backward()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
