@@ -1,12 +1,17 @@
-"""`onmt_define params`: the paper's parameter counts beside ours, on the command line."""
+"""`onmt_define params`: the paper's parameter counts beside ours, on the command line.
+
+What not every installation has is imported where it is used: `onmt_define doctor` runs without.
+"""
+
+from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onmt_define.errors import UserError
-from onmt_define.paper.comparison import compare, has_counts
-from onmt_define.paper.formats import FORMATS
-from onmt_define.paper.published import PublishedTable, load_tables
+
+if TYPE_CHECKING:
+    from onmt_define.paper.published import PublishedTable
 
 DEFAULT_VOCABULARY_SIZE = 31_000
 
@@ -65,6 +70,9 @@ def add_commands(subparsers: Any) -> None:
 
 def run_params(arguments: argparse.Namespace) -> None:
     """Carry out `params`."""
+    from onmt_define.paper.comparison import compare
+    from onmt_define.paper.formats import FORMATS
+
     if arguments.format not in FORMATS:
         raise UserError(f"--format is {arguments.format!r}, expected one of {', '.join(FORMATS)}")
     vocabulary_size = _vocabulary_size(arguments.vocabulary_size)
@@ -87,6 +95,9 @@ def choose_tables(wanted: list[str] | None) -> list[PublishedTable]:
     Raises:
         UserError: for a number that names no table, or only tables without parameters.
     """
+    from onmt_define.paper.comparison import has_counts
+    from onmt_define.paper.published import load_tables
+
     tables = [table for table in load_tables().values() if has_counts(table)]
     if wanted is None:
         return tables
