@@ -75,10 +75,10 @@ def trained(toy, run_command):
 
 @pytest.fixture
 def stock(toy, monkeypatch, capfd):
-    """Run a stock command in this process, in the toy folder: (exit status, what it printed)."""
+    """Run a stock command in this process: (exit status, what it printed)."""
 
-    def run(name, *arguments):
-        monkeypatch.chdir(toy)
+    def run(name, *arguments, cwd=toy):
+        monkeypatch.chdir(cwd)
         monkeypatch.setattr(sys, "argv", [f"onmt_{name}", *map(str, arguments)])
         try:
             import_module(f"onmt.bin.{name}").main()

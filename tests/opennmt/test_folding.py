@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def fold(monkeypatch, capsys):
+def fold(monkeypatch, capfd):
     """Run `onmt_define fold` in this process: (exit status, what it printed)."""
 
     def run(*arguments):
@@ -22,24 +22,22 @@ def fold(monkeypatch, capsys):
             status = 0
         except SystemExit as exit_status:
             status = exit_status.code
-        return status, "".join(capsys.readouterr())
+        return status, "".join(capfd.readouterr())
 
     return run
 
 
 @pytest.mark.parametrize("beam", [1, 5])
 def test_real_sentences_translate_the_same_without_the_package(
-    captions, fold, run_command, stock_alone, beam
+    captions, fold, stock, stock_alone, beam
 ):
     status, printed = fold(captions / "model_step_150.pt", "-o", captions / "plain.pt")
     assert status == 0, printed
     assert "embedding_type define" in printed
     settings = ("-src", "test.en", "-beam_size", beam, "-max_length", "40")
-    unfolded = run_command(
-        *("onmt_translate", "-model", "model_step_150.pt", *settings, "-output", "unfolded"),
-        cwd=captions,
-    )
-    assert unfolded.returncode == 0, unfolded.stderr
+    model = ("-model", "model_step_150.pt", "-output", "unfolded")
+    status, printed = stock("translate", *model, *settings, cwd=captions)
+    assert status == 0, printed
     alone = stock_alone(
         *("onmt.bin.translate", "-model", "plain.pt", *settings, "-output", "folded"), cwd=captions
     )
@@ -50,7 +48,7 @@ def test_real_sentences_translate_the_same_without_the_package(
     assert (captions / "folded").read_text("utf-8").splitlines() == lines
 
 
-def test_ctranslate2_translates_the_folded_model_the_same(captions, fold, run_command, stock_alone):
+def test_ctranslate2_translates_the_folded_model_the_same(captions, fold, run_command, stock):
     ctranslate2 = pytest.importorskip("ctranslate2")
     assert fold(captions / "model_step_150.pt", "-o", captions / "plain.pt")[0] == 0
     converted = run_command(
@@ -61,13 +59,13 @@ def test_ctranslate2_translates_the_folded_model_the_same(captions, fold, run_co
     sources = (captions / "test.en").read_text("utf-8").splitlines()
     translator = ctranslate2.Translator(str(captions / "ct2"), intra_threads=1)
     for beam in (1, 5):
-        expected = stock_alone(
-            *("onmt.bin.translate", "-model", "plain.pt", "-src", "test.en", "-output", "stock"),
+        status, printed = stock(
+            *("translate", "-model", "plain.pt", "-src", "test.en", "-output", "stock"),
             *("-beam_size", beam, "-length_penalty", "none"),
             *("-max_length", "40", "-max_length_ratio", "0"),
             cwd=captions,
         )
-        assert expected.returncode == 0, expected.stderr
+        assert status == 0, printed
         results = translator.translate_batch(
             [line.split() for line in sources],
             beam_size=beam,
@@ -83,24 +81,23 @@ def test_ctranslate2_translates_the_folded_model_the_same(captions, fold, run_co
         assert same >= (500 if beam == 1 else 400), (beam, same)
 
 
-def test_without_the_package_an_unfolded_model_says_what_to_install(
-    trained, stock_alone, run_command
-):
-    """Also after the commands that write a checkpoint anew."""
+def test_without_the_package_an_unfolded_model_says_what_to_install(trained, stock, stock_alone):
     folder, _ = trained
-    for command, arguments in {
-        "onmt_average_models": ("-m", "model_step_10.pt", "model_step_20.pt", "-o", "average.pt"),
-        "onmt_release_model": ("--model", "model_step_20.pt", "--output", "released.pt"),
-    }.items():
-        assert run_command(command, *arguments, cwd=folder).returncode == 0
-    for model in ("model_step_20.pt", "average.pt", "released.pt"):
-        alone = stock_alone(
-            *("onmt.bin.translate", "-model", model, "-src", "valid.src", "-output", "nothing"),
-            cwd=folder,
-        )
-        assert alone.returncode != 0
-        last_line = alone.stderr.strip().splitlines()[-1]
-        assert "the Python package onmt_define, which has to be installed" in last_line, last_line
+    alone = stock_alone(
+        *("onmt.bin.translate", "-model", "model_step_20.pt", "-src", "valid.src"),
+        *("-output", "nothing"),
+        cwd=folder,
+    )
+    assert alone.returncode != 0
+    last_line = alone.stderr.strip().splitlines()[-1]
+    assert "the Python package onmt_define, which has to be installed" in last_line, last_line
+    # What says so is also in the files of the commands that write a checkpoint anew.
+    models = ("model_step_10.pt", "model_step_20.pt")
+    assert stock("average_models", "-m", *models, "-o", "average.pt")[0] == 0
+    assert stock("release_model", "--model", models[1], "--output", "released.pt")[0] == 0
+    for model in ("average.pt", "released.pt"):
+        options = torch.load(folder / model, weights_only=True)["opt"]
+        assert "onmt_define, which has to be installed" in options.model_type
 
 
 def test_a_plain_checkpoint_is_what_stock_would_have_saved(trained, fold, tmp_path):

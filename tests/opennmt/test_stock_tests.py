@@ -16,22 +16,21 @@ TESTS = Path(onmt.tests.__path__[0])
 SETTINGS = ("-q", "-p", "no:cacheprovider", "-W", "ignore")
 
 
-@pytest.fixture
-def data(toy, tmp_path):
+def make_data(toy, folder):
     """The files that those tests expect, made of the toy task; some they need are still missing."""
-    folder = tmp_path / "data"
-    folder.mkdir()
+    data = folder / "data"
+    data.mkdir(parents=True)
     for side in ("src", "tgt"):
-        shutil.copy(toy / f"train.{side}", folder / f"{side}-train.txt")
-        shutil.copy(toy / f"valid.{side}", folder / f"{side}-val.txt")
-        shutil.copy(toy / f"vocab.{side}", folder / f"vocab-train.{side}")
+        shutil.copy(toy / f"train.{side}", data / f"{side}-train.txt")
+        shutil.copy(toy / f"valid.{side}", data / f"{side}-val.txt")
+        shutil.copy(toy / f"vocab.{side}", data / f"vocab-train.{side}")
     corpora = {
         name: {"path_src": f"data/src-{split}.txt", "path_tgt": f"data/tgt-{split}.txt"}
         for name, split in (("corpus_1", "train"), ("valid", "val"))
     }
     settings = {"save_data": "data/sample", "data": corpora}
-    (folder / "data.yaml").write_text(yaml.safe_dump(settings))
-    return tmp_path
+    (data / "data.yaml").write_text(yaml.safe_dump(settings))
+    return folder
 
 
 def outcomes(report):
@@ -44,17 +43,20 @@ def outcomes(report):
     }
 
 
-def test_opennmt_tests_have_the_same_results_with_and_without_the_plugin(data, stock_alone):
-    without = stock_alone("pytest", TESTS, *SETTINGS, "--junitxml", "without.xml", cwd=data)
-    with_plugin = subprocess.run(
-        [sys.executable, "-m", "pytest", TESTS, *SETTINGS, "--junitxml", "with.xml"],
-        cwd=data,
-        capture_output=True,
+def test_opennmt_tests_have_the_same_results_with_and_without_the_plugin(
+    toy, tmp_path, stock_alone
+):
+    arguments = (TESTS, *SETTINGS, "--junitxml", "report.xml")
+    with_plugin = subprocess.Popen(
+        [sys.executable, "-m", "pytest", *arguments],
+        cwd=make_data(toy, tmp_path / "with"),
+        stdout=subprocess.PIPE,
         text=True,
-        timeout=300,
     )
+    without = stock_alone("pytest", *arguments, cwd=make_data(toy, tmp_path / "without"))
+    printed, _ = with_plugin.communicate(timeout=300)
     assert "onmt_define" not in without.stdout
-    expected, found = outcomes(data / "without.xml"), outcomes(data / "with.xml")
+    expected = outcomes(tmp_path / "without" / "report.xml")
     assert len(expected) > 100, without.stdout
     assert sum(result == "passed" for result in expected.values()) > 90, without.stdout
-    assert found == expected, with_plugin.stdout
+    assert outcomes(tmp_path / "with" / "report.xml") == expected, printed
