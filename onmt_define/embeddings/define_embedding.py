@@ -15,7 +15,7 @@ from onmt_define.embeddings.projective_embedding import ProjectiveEmbedding, res
 
 # From this many tokens for each word of the vocabulary on, a GPU computes the whole vocabulary once
 # and looks up (benchmarks/unit.py, break-even).
-TOKENS_A_VOCABULARY_IS_WORTH = 1
+TOKENS_A_VOCABULARY_IS_WORTH = 2
 
 
 class DefineEmbedding(FactorisedEmbedding):
@@ -93,7 +93,7 @@ class DefineEmbedding(FactorisedEmbedding):
             distinct, places = torch.unique(tokens, return_inverse=True)
             return functional.embedding(places, self._compute_each(distinct))
         # A GPU would have to wait to learn how many distinct tokens there are.
-        if self.num_embeddings * TOKENS_A_VOCABULARY_IS_WORTH <= tokens.numel():
+        if tokens.numel() >= TOKENS_A_VOCABULARY_IS_WORTH * self.num_embeddings:
             return self._compute_vocabulary(tokens)
         return self._compute_each(tokens)
 

@@ -47,9 +47,14 @@ class GroupLinear(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         if self.groups == 1:
             return functional.linear(features, self.kernel[0].T, self.bias)
-        chunks = features.reshape(-1, self.groups, self.in_features // self.groups)
-        mapped = torch.bmm(chunks.transpose(0, 1), self.kernel).transpose(0, 1)
-        mapped = mapped.reshape(*features.shape[:-1], self.out_features)
+        if features.device.type == "cpu":
+            # One product after the other keeps all cores busy and needs no transposed copies.
+            chunks = zip(features.chunk(self.groups, -1), self.kernel.unbind(), strict=True)
+            mapped = torch.cat([chunk @ matrix for chunk, matrix in chunks], -1)
+        else:
+            rows = features.reshape(-1, self.groups, self.in_features // self.groups)
+            mapped = torch.bmm(rows.transpose(0, 1), self.kernel).transpose(0, 1)
+            mapped = mapped.reshape(*features.shape[:-1], self.out_features)
         return mapped if self.bias is None else mapped + self.bias
 
     def extra_repr(self) -> str:
