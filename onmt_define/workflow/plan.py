@@ -58,7 +58,7 @@ def check_options(config: dict[str, Any], where: str, gpus_given: int | None) ->
         ]
         wanted = min(gpus_given, max(run["gpus"] for run in runs))
         require_gpus(wanted, len(visible_gpus()), config["allow_cpu"], f"{where}: a training")
-    from onmt_define.workflow.training_config import check_decoding_options, check_training_options
+    from onmt_define.workflow.option_checks import check_decoding_options, check_training_options
 
     for run in config["translation"]["runs"]:
         options = training_options(config, run["name"])
