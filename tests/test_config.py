@@ -7,6 +7,7 @@ import yaml
 from paths import ROOT
 
 from onmt_define.errors import UserError
+from onmt_define.schema import load_yaml
 from onmt_define.workflow.config import complete_config, load_config, settings_key
 from onmt_define.workflow.plan import check_options
 
@@ -46,6 +47,14 @@ def changed(**changes):
         else:
             place[last] = value
     return config
+
+
+PAIR = {"source": "a.en", "target": "a.de"}
+
+
+def with_files(**files):
+    files = {"train": PAIR, "valid": PAIR, "test_sets": {"news": PAIR}, **files}
+    return changed(corpus={"name": "x", "files": files}, test_sets=["news"])
 
 
 @pytest.mark.parametrize(
@@ -88,6 +97,23 @@ def changed(**changes):
             changed(language_models__runs__0__corpus={"language": "fr"}),
             "run 'lstm-define': language is 'fr', expected one of en, de",
         ),
+        (
+            changed(translation__training={3: 4}),
+            "translation.training has the key 3, expected text",
+        ),
+        (
+            with_files(test_sets={2017: PAIR}),
+            "corpus.files.test_sets has the key 2017, expected te",
+        ),
+        (with_files(test_sets={"a+b": PAIR}), "corpus.files.test_sets: 'a+b' does not match"),
+        (
+            with_files(valid={**PAIR, "source": "{x}.en"}),
+            "'{x}.en' does not match '^[^{}]+$' (A pa",
+        ),
+        (with_files(train={**PAIR, "source": ["{x}"]}), "'{x}' does not match '^[^{}]+$' (A path"),
+        (with_files(train={**PAIR, "source": "{x}"}), "'{x}' does not match '^[^{}]+$' (A path or"),
+        (with_files(train={**PAIR, "source": ""}), "'' does not match '^[^{}]+$' (A path or"),
+        (with_files(train={"source": ["a", "b"], "target": "c"}), "has 2 source and 1 target file"),
         (changed(source_language="fr"), "a generated corpus has the languages en and de only"),
         (changed(target_language="en"), "a generated corpus has the languages en and de only"),
         (changed(corpus={"name": "x"}), "corpus has none of them, expected exactly one of"),
@@ -264,6 +290,44 @@ def test_decoding_options_at_their_defaults_are_no_mistake():
     decoding = {"n_best": 1, "with_score": False, "beam_size": 1, "min_length": 2}
     config = complete_config(changed(translation__decoding=decoding), "my.yaml")
     check_options(config, "my.yaml", gpus_given=0)
+
+
+@pytest.mark.parametrize(
+    ("mirror", "sentence"),
+    [
+        ("/no/such", "mirror: there is no folder '/no/such'"),
+        (__file__, "is a file, expected a folder or an http(s) address"),
+        ("ftp://x", "mirror: 'ftp://x' must be a folder or begin with http:// or https://"),
+    ],
+)
+def test_a_wrong_mirror_is_named_before_anything_starts(mirror, sentence):
+    test_a_wrong_option_is_named_before_anything_starts(changed(mirror=mirror), sentence)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a: 1\nb: 2\na: 3\n", "line 3: the key 'a' is in line 1 already, expected each key once"),
+        (
+            "a:\n  x: 1\n  x: 2\n",
+            "line 3: the key 'x' is in line 2 already, expected each key once",
+        ),
+        ("- {a: 1, a: 2}\n", "line 1: the key 'a' is in line 1 already, expected each key once"),
+        ("a: [1\n", "expected valid YAML"),
+    ],
+)
+def test_yaml_with_a_key_twice_is_refused(tmp_path, text, sentence):
+    path = tmp_path / "my.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=f"{path}, line") as error:
+        load_yaml(path)
+    assert sentence in str(error.value)
+
+
+def test_yaml_may_change_what_it_merges(tmp_path):
+    path = tmp_path / "my.yaml"
+    path.write_text("a: &a {x: 1, y: 2}\nb: {<<: *a, x: 3}\n")
+    assert load_yaml(path)["b"] == {"x": 3, "y": 2}
 
 
 @pytest.mark.parametrize(
