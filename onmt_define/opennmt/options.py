@@ -17,6 +17,7 @@ from onmt_define.opennmt.embedding_types import STANDARD
 from onmt_define.opennmt.model_checks import check_model_options
 from onmt_define.opennmt.option_ranges import numbers_out_of_range
 from onmt_define.opennmt.registry import build_embedding, embedding_types
+from onmt_define.opennmt.resuming import refuse_another_embedding
 
 OPTION_OF_ARGUMENT = {
     "input_dim": "define_map_dim",
@@ -85,11 +86,15 @@ def patch_parser(parser_class: Any) -> None:
 
     @functools.wraps(parse_known_args)
     def checked_parse_known_args(self: Any, *args: Any, **settings: Any) -> Any:
-        namespace, unknown = parse_known_args(self, *args, **settings)
+        try:
+            namespace, unknown = parse_known_args(self, *args, **settings)
+        except argparse.ArgumentTypeError as error:  # of an option of older versions
+            self.error(str(error))
         _refuse_unknown_keys(self)
         _refuse_unknown_options(self, unknown)
         for sentence in numbers_out_of_range(self, namespace):
             self.error(sentence)
+        refuse_another_embedding(self, namespace)
         return namespace, unknown
 
     def error(self: Any, message: str) -> None:
@@ -99,7 +104,7 @@ def patch_parser(parser_class: Any) -> None:
             _refuse_unknown_keys(self)
         if "embeddings_type" in message:
             message += " (the input layer's option is embedding_type, without the s)"
-        message = _in_plain_words(message, self)
+        message = " ".join(_in_plain_words(message, self).split())
         self.exit(2, f"{self.prog}: error: {message}; --help lists the options\n")
 
     @functools.wraps(validate_model_opts)

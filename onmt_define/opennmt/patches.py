@@ -9,7 +9,13 @@ from typing import Any
 import torch
 
 from onmt_define.errors import UserError, exit_on_user_error
-from onmt_define.opennmt import checkpoint_files, model_building, options, safetensors_files
+from onmt_define.opennmt import (
+    checkpoint_files,
+    input_checks,
+    model_building,
+    options,
+    safetensors_files,
+)
 
 OLDEST_TORCH = (2, 6)
 
@@ -35,6 +41,9 @@ def _patch_command(module: ModuleType) -> None:
             except FileNotFoundError as error:
                 missing = f"there is no file {error.filename}" if error.filename else str(error)
                 raise UserError(missing) from error
+            except OSError as error:
+                place = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+                raise UserError(place) from error
 
     module.main = main  # type: ignore[attr-defined]
 
@@ -62,6 +71,7 @@ def _patch_options(module: ModuleType) -> None:
 
 def _patch_parser(module: ModuleType) -> None:
     options.patch_parser(module.ArgumentParser)
+    input_checks.patch_parser(module.ArgumentParser)
 
 
 def _read_and_write_safely(module: ModuleType) -> None:
@@ -133,6 +143,8 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "onmt.models.model_saver": _patch_model_saver,
     "onmt.translate.translation_server": _patch_server,
     "onmt.bin.average_models": _patch_average_models,
+    "onmt.bin.translate": input_checks.patch_translate,
+    "onmt.translate.translator": input_checks.patch_translator,
     "onmt.bin.release_model": _read_and_write_safely,
     "ctranslate2.converters.opennmt_py": _patch_converter,
 }
