@@ -38,12 +38,10 @@ def _patch_command(module: ModuleType) -> None:
             _require_torch()
             try:
                 original()
-            except FileNotFoundError as error:
-                missing = f"there is no file {error.filename}" if error.filename else str(error)
-                raise UserError(missing) from error
             except OSError as error:
-                place = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-                raise UserError(place) from error
+                if error.filename is not None:
+                    raise
+                raise UserError(str(error)) from error  # one of OpenNMT-py's own
 
     module.main = main  # type: ignore[attr-defined]
 
