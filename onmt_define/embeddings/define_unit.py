@@ -25,6 +25,7 @@ from onmt_define.embeddings.dimensions import (
     require_one_of,
     require_probability,
 )
+from onmt_define.embeddings.fused_unit import can_fuse, fused_forward
 from onmt_define.embeddings.group_linear import GroupLinear
 from onmt_define.embeddings.group_schedules import SCHEDULES, check_schedule
 from onmt_define.embeddings.mixing import LINKED_MIXES, MIXES, shuffle_groups
@@ -136,7 +137,21 @@ class DefineUnit(nn.Module):
             if not isinstance(layer, nn.Identity):
                 layer.reset_parameters()
 
+    @property
+    def is_standard_kind(self) -> bool:
+        """Whether each map but the first sees the unit's input, normalised, in one way."""
+        linked = all(mixer is not MIXES["none"] for mixer in self.mixers)
+        normalised = isinstance(self.norms[0], nn.LayerNorm)
+        return linked and normalised and not self.shuffle and self.maps[-1].bias is not None
+
+    @property
+    def mixed_groups(self) -> list[int]:
+        """Groups in which each map but the first finds the input and the hidden vector mixed."""
+        return self.groups[1:] if self.mix == "split" else [1] * (len(self.groups) - 1)
+
     def forward(self, inputs: Tensor) -> Tensor:
+        if can_fuse(self, inputs):
+            return fused_forward(self, inputs)
         hidden = self._add_residual(self.maps[0](inputs), inputs)
         later = zip(self.maps[1:], self.norms, self.mixers, strict=True)
         for index, (linear, norm, mixer) in enumerate(later, start=1):
