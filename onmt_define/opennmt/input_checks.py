@@ -54,6 +54,9 @@ def patch_parser(parser_class: Any) -> None:
     def checked_validate_train_opts(cls: Any, opt: Namespace) -> None:
         validate_train_opts(cls, opt)
         if torch.cuda.device_count() < len(opt.gpu_ranks):
+            # What is wrong on every machine comes first.
+            cls.update_model_opts(opt)
+            cls.validate_model_opts(opt)
             raise UserError(
                 f"gpu_ranks is {opt.gpu_ranks}, but {torch.cuda.device_count()} GPUs are visible "
                 "here; leave it out to train on the CPU"
