@@ -13,13 +13,26 @@ class UserError(Exception):
 def exit_on_user_error() -> Iterator[None]:
     """Turn a `UserError` into its sentence on stderr and exit status 2, without a traceback.
 
-    Ctrl-C ends with the shell's own status for it, 130, and no traceback either.
+    A file that can't be opened is the user's to mend as well, wherever that comes out. Ctrl-C ends
+    with the shell's own status for it, 130, and no traceback either.
     """
     try:
         yield
     except UserError as error:
-        sys.stdout.flush()
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        _exit_with(str(error))
+    except FileNotFoundError as error:
+        if error.filename is None:
+            raise
+        _exit_with(f"there is no file {error.filename}")
+    except OSError as error:
+        if error.filename is None:
+            raise
+        _exit_with(f"{error.filename}: {error.strerror}")
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _exit_with(sentence: str) -> None:
+    sys.stdout.flush()
+    print(f"error: {sentence}", file=sys.stderr)
+    sys.exit(2)

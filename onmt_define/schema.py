@@ -23,18 +23,35 @@ _StrictValidator = jsonschema.validators.extend(
 )
 
 
+class _DuplicateKeyError(yaml.constructor.ConstructorError):
+    """A key that its mapping has already; YAML itself would take the last one without a word."""
+
+
+class _StrictLoader(yaml.SafeLoader):
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        lines: dict[Any, int] = {}
+        for key, _ in getattr(node, "value", []):
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in lines:
+                    problem = f"the key {key.value!r} is in line {lines[key.value]} already"
+                    raise _DuplicateKeyError(None, None, problem, key.start_mark)
+                lines[key.value] = key.start_mark.line + 1
+        return super().construct_mapping(node, deep)
+
+
 def load_yaml(path: str | Path) -> Any:
-    """Read a YAML file; a missing file or broken YAML is a `UserError`."""
+    """Read a YAML file; a missing file, broken YAML or a key given twice is a `UserError`."""
     try:
         with open(path, encoding="utf-8") as stream:
-            return yaml.safe_load(stream)
+            return yaml.load(stream, Loader=_StrictLoader)
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"can't read {path}: {error}") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "not YAML"
-        raise UserError(f"{path}{line}: {problem}, expected valid YAML") from error
+        expected = "each key once" if isinstance(error, _DuplicateKeyError) else "valid YAML"
+        raise UserError(f"{path}{line}: {problem}, expected {expected}") from error
 
 
 def validate(document: Any, schema: dict[str, Any], where: str) -> None:
@@ -42,10 +59,25 @@ def validate(document: Any, schema: dict[str, Any], where: str) -> None:
 
     `where` names the file or the document in the sentence.
     """
+    if isinstance(document, (dict, list)):
+        _require_text_keys(document, where)
     validator = _StrictValidator(schema)
     errors = sorted(validator.iter_errors(document), key=lambda error: list(map(str, error.path)))
     if errors:
         raise UserError(f"{where}: {_sentence(_most_specific(errors))}")
+
+
+def _require_text_keys(value: Any, where: str, *parents: str) -> None:
+    """YAML reads a key such as 2017 or `on` as a number or a truth value."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, part in items:
+        if isinstance(value, dict) and not isinstance(key, str):
+            place = ".".join(parents) or "the document"
+            raise UserError(
+                f"{where}: {place} has the key {key!r}, expected text: put it in quotes"
+            )
+        if isinstance(part, (dict, list)):
+            _require_text_keys(part, where, *parents, str(key))
 
 
 def _most_specific(errors: Iterable[Any]) -> Any:

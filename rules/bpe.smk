@@ -17,7 +17,9 @@ rule learn_bpe:
     shell:
         "subword-nmt learn-joint-bpe-and-vocab --input {input:q} --symbols {params.merges} "
         "--output {output.codes:q} --write-vocabulary {output.vocabularies:q} "
-        "--num-workers {threads} > {log:q} 2>&1"
+        "--num-workers {threads} > {log:q} 2>&1 || {{ echo "
+        "'error: subword-nmt learned nothing from' {input:q} '(see' {log:q}'):' "
+        "'expected more text, with words of several letters' >&2; exit 1; }}"
 
 
 rule apply_bpe:

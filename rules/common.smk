@@ -9,6 +9,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from onmt_define.errors import UserError
+from onmt_define.schema import load_yaml
 from onmt_define.workflow.config import (
     complete_config,
     corpus_splits,
@@ -17,6 +18,7 @@ from onmt_define.workflow.config import (
 )
 from onmt_define.workflow.plan import (
     check_options,
+    check_user_files,
     language_model_settings,
     training_options,
     user_files,
@@ -29,6 +31,8 @@ CONFIG_FILE = str((workflow.configfiles or ["the command line"])[-1])
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 try:
+    for path in workflow.configfiles:
+        load_yaml(path)  # Snakemake itself takes a key that is given twice
     CONFIG = complete_config(config, CONFIG_FILE)
 except UserError as error:
     raise WorkflowError(str(error))

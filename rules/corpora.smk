@@ -41,6 +41,17 @@ elif "generate" in CORPUS:
 
 else:
 
+    # Files that were taken in already may have gone since.
+    if not all(
+        os.path.exists(f"{RAW}/{split}.{language}")
+        for split in RAW_SPLITS
+        for language in LANGUAGES
+    ):
+        try:
+            check_user_files(CORPUS["files"], CONFIG_FILE)
+        except UserError as error:
+            raise WorkflowError(str(error))
+
     rule import_corpus:
         input:
             user_files(CORPUS["files"]),

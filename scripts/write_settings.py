@@ -13,6 +13,7 @@ import sys
 
 import yaml
 
+from onmt_define.errors import UserError, exit_on_user_error
 from onmt_define.files import complete_or_absent
 
 
@@ -23,10 +24,14 @@ def main() -> None:
     )
     parser.add_argument("--output", required=True, help="YAML file to write")
     arguments = parser.parse_args()
-    settings = json.load(sys.stdin)
-    with complete_or_absent(arguments.output) as temporary:
-        text = yaml.safe_dump(settings, allow_unicode=True, sort_keys=False)
-        temporary.write_text(text, encoding="utf-8")
+    with exit_on_user_error():
+        try:
+            settings = json.load(sys.stdin)
+        except ValueError as error:
+            raise UserError(f"standard input: {error}, expected JSON") from error
+        with complete_or_absent(arguments.output) as temporary:
+            text = yaml.safe_dump(settings, allow_unicode=True, sort_keys=False)
+            temporary.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import yaml
 from paths import ROOT
 
 from onmt_define.errors import UserError
+from onmt_define.schema import load_yaml
 from onmt_define.workflow.config import complete_config, load_config, settings_key
 from onmt_define.workflow.plan import check_options
 
@@ -46,6 +47,14 @@ def changed(**changes):
         else:
             place[last] = value
     return config
+
+
+PAIR = {"source": "a.en", "target": "a.de"}
+
+
+def with_files(**files):
+    files = {"train": PAIR, "valid": PAIR, "test_sets": {"news": PAIR}, **files}
+    return changed(corpus={"name": "x", "files": files}, test_sets=["news"])
 
 
 @pytest.mark.parametrize(
@@ -88,6 +97,23 @@ def changed(**changes):
             changed(language_models__runs__0__corpus={"language": "fr"}),
             "run 'lstm-define': language is 'fr', expected one of en, de",
         ),
+        (
+            changed(translation__training={3: 4}),
+            "translation.training has the key 3, expected text",
+        ),
+        (
+            with_files(test_sets={2017: PAIR}),
+            "corpus.files.test_sets has the key 2017, expected te",
+        ),
+        (with_files(test_sets={"a+b": PAIR}), "corpus.files.test_sets: 'a+b' does not match"),
+        (
+            with_files(valid={**PAIR, "source": "{x}.en"}),
+            "'{x}.en' does not match '^[^{}]+$' (A pa",
+        ),
+        (with_files(train={**PAIR, "source": ["{x}"]}), "'{x}' does not match '^[^{}]+$' (A path"),
+        (with_files(train={**PAIR, "source": "{x}"}), "'{x}' does not match '^[^{}]+$' (A path or"),
+        (with_files(train={**PAIR, "source": ""}), "'' does not match '^[^{}]+$' (A path or"),
+        (with_files(train={"source": ["a", "b"], "target": "c"}), "has 2 source and 1 target file"),
         (changed(source_language="fr"), "a generated corpus has the languages en and de only"),
         (changed(target_language="en"), "a generated corpus has the languages en and de only"),
         (changed(corpus={"name": "x"}), "corpus has none of them, expected exactly one of"),
@@ -97,6 +123,7 @@ def changed(**changes):
             changed(translation__runs__0__seeds=[]),
             "translation.runs.0.seeds: [] should be non-empty",
         ),
+        (changed(translation__runs__0__seeds=[2**70]), "greater than the maximum of 2147483647"),
         (
             changed(translation__runs__0__gpu=1),
             "unknown key 'translation.runs.0.gpu', did you mean",
@@ -168,6 +195,139 @@ def test_a_wrong_option_is_named_before_anything_starts(config, sentence):
     with pytest.raises(UserError) as error:
         check_options(complete_config(config, "my.yaml"), "my.yaml", gpus_given=0)
     assert sentence in str(error.value)
+
+
+def training(**options):
+    return changed(**{f"translation__training__{name}": value for name, value in options.items()})
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"encoder_type": "transfomer"}, "encoder_type is 'transfomer', expected one of ggnn, rnn"),
+        ({"decoder_type": "trafo"}, "decoder_type is 'trafo', expected one of rnn"),
+        ({"decoder_type": "rnn"}, "decoder_type is 'rnn', but encoder_type transformer needs tran"),
+        ({"encoder_type": "cnn"}, "decoder_type is 'transformer', but encoder_type cnn needs cnn"),
+        ({"self_attn_type": "x"}, "self_attn_type is 'x', expected one of scaled-dot-flash, scal"),
+        ({"word_vec_size": 64}, "word_vec_size is 64, but a Transformer of hidden_size 128 needs"),
+        ({"optim": "adamm"}, "optim is 'adamm', expected one of 'sgd'"),
+        ({"dropout": []}, "dropout is empty, expected at least one value"),
+        (
+            {"encoder_type": "brnn", "decoder_type": "rnn", "hidden_size": 15},
+            "OpenNMT-py can't run a model with these options (AssertionError: no reason given)",
+        ),
+        (
+            {"encoder_type": "mean", "decoder_type": "rnn", "word_vec_size": 8},
+            "OpenNMT-py can't run a model with these options (RuntimeError: hidden0 has",
+        ),
+        ({"share_embeddings": True}, "share_embeddings is true, but needs share_vocab: true"),
+        ({"share_vocab": "no"}, "share_vocab is 'no', expected true or false"),
+        ({"warmup_steps": 0}, "warmup_steps is 0, expected at least 1 with decay_method noam"),
+        ({"keep_checkpoint": 0}, "keep_checkpoint is 0, expected at least 1, or -1 to keep all"),
+        ({"keep_checkpoint": -2}, "keep_checkpoint is -2, expected -1 to"),
+        ({"num_workers": -1}, "num_workers is -1, expected 0 to 1,000"),
+        ({"prefetch_factor": 0}, "prefetch_factor is 0, expected 1 to"),
+        ({"pre_word_vecs_enc": "no.pt"}, "pre_word_vecs_enc: there is no file no.pt"),
+        ({"model_task": "lm"}, "the option 'model_task' can't be used in the workflow: the work"),
+        ({"n_sample": 3}, "the option 'n_sample' can't be used in the workflow: OpenNMT-py would"),
+        ({"transforms": ["bpe"]}, "'transforms' can't be used in the workflow: the workflow has"),
+        ({"save_format": "safetensors"}, "the option 'save_format' can't be used in the workflow"),
+        ({"parallel_mode": "tensor_parallel"}, "the option 'parallel_mode' can't be used"),
+        ({"save_config": "x"}, "the option 'save_config' is set by the workflow, leave it out"),
+        ({"define_dropout": 1.0}, "define_dropout is 1.0, expected a number from 0 up to but"),
+    ],
+)
+def test_a_training_that_could_not_run_is_refused_before_anything_starts(options, sentence):
+    test_a_wrong_option_is_named_before_anything_starts(training(**options), sentence)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"encoder_type": "brnn", "decoder_type": "rnn", "hidden_size": 16, "word_vec_size": 8},
+        {"encoder_type": "cnn", "decoder_type": "cnn"},
+        {"layers": -1, "enc_layers": 3, "dec_layers": 1},
+        {"position_encoding": False, "max_relative_positions": -1, "num_kv": 1},
+        {"share_vocab": True, "share_embeddings": True, "keep_checkpoint": -1},
+        {"model_dtype": "fp16", "self_attn_type": "average"},
+    ],
+)
+def test_unusual_trainings_that_can_run_are_let_through(options):
+    config = training(**options)
+    del config["translation"]["runs"][1], config["language_models"]
+    check_options(complete_config(config, "my.yaml"), "my.yaml", gpus_given=0)
+
+
+@pytest.mark.parametrize(
+    ("decoding", "sentence"),
+    [
+        *(
+            ({option: value}, f"the option {option!r} is set by the workflow, leave it out")
+            for option, value in (("model", "x"), ("src", "x"), ("output", "x"), ("gpu", 0))
+        ),
+        *(
+            ({option: value}, f"the option {option!r} can't be used in the workflow: the workflow")
+            for option, value in (
+                *(("n_best", 2), ("with_score", True), ("report_align", True), ("dump_beam", "x")),
+                *(("attn_debug", True), ("n_src_feats", 2), ("transforms", ["prefix"])),
+            )
+        ),
+        ({"tgt": "x"}, "the option 'tgt' can't be used in the workflow: references are for"),
+        ({"min_length": 300}, "min_length is 300, expected at most max_length 250"),
+        ({"phrase_table": "nope"}, "phrase_table: there is no file nope"),
+        ({"int8": True}, "int8 can't be set to True (Deprecated use 'precision' instead)"),
+        ({"replace_unk": 1}, "replace_unk is 1, expected true or false"),
+        ({"random_sampling_topk": -3}, "random_sampling_topk is -3, expected -1 to"),
+        ({"block_ngram_repeat": -1}, "block_ngram_repeat is -1, expected 0 to"),
+    ],
+)
+def test_decoding_that_could_not_work_is_refused_before_anything_starts(decoding, sentence):
+    config = changed(translation__decoding=decoding)
+    test_a_wrong_option_is_named_before_anything_starts(config, sentence)
+
+
+def test_decoding_options_at_their_defaults_are_no_mistake():
+    decoding = {"n_best": 1, "with_score": False, "beam_size": 1, "min_length": 2}
+    config = complete_config(changed(translation__decoding=decoding), "my.yaml")
+    check_options(config, "my.yaml", gpus_given=0)
+
+
+@pytest.mark.parametrize(
+    ("mirror", "sentence"),
+    [
+        ("/no/such", "mirror: there is no folder '/no/such'"),
+        (__file__, "is a file, expected a folder or an http(s) address"),
+        ("ftp://x", "mirror: 'ftp://x' must be a folder or begin with http:// or https://"),
+    ],
+)
+def test_a_wrong_mirror_is_named_before_anything_starts(mirror, sentence):
+    test_a_wrong_option_is_named_before_anything_starts(changed(mirror=mirror), sentence)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a: 1\nb: 2\na: 3\n", "line 3: the key 'a' is in line 1 already, expected each key once"),
+        (
+            "a:\n  x: 1\n  x: 2\n",
+            "line 3: the key 'x' is in line 2 already, expected each key once",
+        ),
+        ("- {a: 1, a: 2}\n", "line 1: the key 'a' is in line 1 already, expected each key once"),
+        ("a: [1\n", "expected valid YAML"),
+    ],
+)
+def test_yaml_with_a_key_twice_is_refused(tmp_path, text, sentence):
+    path = tmp_path / "my.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=f"{path}, line") as error:
+        load_yaml(path)
+    assert sentence in str(error.value)
+
+
+def test_yaml_may_change_what_it_merges(tmp_path):
+    path = tmp_path / "my.yaml"
+    path.write_text("a: &a {x: 1, y: 2}\nb: {<<: *a, x: 3}\n")
+    assert load_yaml(path)["b"] == {"x": 3, "y": 2}
 
 
 @pytest.mark.parametrize(

@@ -254,6 +254,7 @@ def break_text(folder, name, content):
     [
         ("train.de", b"nur eine Zeile\n", "300"),
         ("valid.en", b"", "valid.en is empty"),
+        ("valid.en", b" \n" * 10, "have text on both sides in none of their lines"),
         ("train.en", b"ok\n\xff\xfe\n", "line 2"),
         ("test.de", "eins\nzwei￨x\n".encode(), "U+FFE8"),
     ],
@@ -271,17 +272,74 @@ def test_bad_text_stops_the_workflow_with_one_sentence(project, name, content, s
     assert not list((project / "data").rglob("train.*"))
 
 
-def test_a_missing_file_or_a_mistyped_key_stops_the_workflow(project):
+@pytest.mark.parametrize(
+    ("split", "path", "sentence"),
+    [
+        (
+            "valid",
+            "nowhere.en",
+            "config.yaml: corpus.files.valid.source: there is no file nowhere.en",
+        ),
+        ("valid", "~/no.en", "corpus.files.valid.source: there is no file {home}/no.en"),
+        (
+            "train",
+            "meine Texte ü",
+            "corpus.files.train.source: meine Texte ü isn't a file, expected",
+        ),
+        ("train", ["loop"], "corpus.files.train.source: there is no file loop"),
+    ],
+)
+def test_a_missing_file_is_named_with_its_key(project, split, path, sentence):
+    (project / "loop").symlink_to("loop")
     config = configuration()
-    config["corpus"]["files"]["valid"]["source"] = "nowhere.en"
+    config["corpus"]["files"][split]["source"] = path
+    config["corpus"]["files"][split]["target"] = path
     save(project, config)
-    result = snakemake(project)
-    assert result.returncode != 0
-    assert "nowhere.en" in result.stdout + result.stderr
+    assert_refused(snakemake(project, "--dry-run"), sentence.format(home=os.path.expanduser("~")))
+
+
+def test_mistakes_in_the_configuration_stop_even_a_dry_run(project):
     save(project, {**configuration(), "test_set": ["x"]})
-    result = snakemake(project, "--dry-run")
-    assert result.returncode != 0
-    assert "unknown key 'test_set', did you mean 'test_sets'?" in result.stdout + result.stderr
+    sentence = "unknown key 'test_set', did you mean 'test_sets'?"
+    assert_refused(snakemake(project, "--dry-run"), sentence)
+    text = yaml.safe_dump(configuration()) + "name: another\n"
+    (project / "config.yaml").write_text(text)
+    (project / "mine.yaml").write_text(text)
+    line = text.count("\n")
+    for arguments in ((), ("--configfile", "mine.yaml")):
+        file = arguments[-1] if arguments else "config.yaml"
+        sentence = f"{file}, line {line}: the key 'name' is in line"
+        assert_refused(snakemake(project, "--dry-run", *arguments), sentence)
+
+
+def assert_refused(result, sentence):
+    output = result.stdout + result.stderr
+    assert result.returncode != 0, output
+    assert sentence in output
+    assert "Traceback" not in output
+
+
+def test_a_tilde_stands_for_the_home_folder(project, monkeypatch):
+    monkeypatch.setenv("HOME", str(project))
+    (project / "meine Texte ü" / "train.en").rename(project / "x's.en")
+    config = configuration()
+    config["corpus"]["files"]["train"]["source"] = "~/x's.en"
+    save(project, config)
+    result = snakemake(project, "--until", "import_corpus")
+    assert result.returncode == 0, result.stderr + result.stdout
+    assert (project / "data/mine/raw/train.en").read_text("utf-8").count("\n") == 300
+    # What was taken in may go.
+    (project / "x's.en").unlink()
+    planned = snakemake(project, "--dry-run")
+    assert planned.returncode == 0, planned.stderr + planned.stdout
+
+
+def test_text_without_words_to_learn_from(project):
+    for side in ("en", "de"):
+        break_text(project, f"train.{side}", b"a b c\n" * 3)
+    result = snakemake(project, "--until", "learn_bpe")
+    assert_refused(result, "error: subword-nmt learned nothing from data/mine/clean-")
+    assert not list((project / "data").rglob("codes"))
 
 
 @pytest.mark.parametrize("path", ["config.yaml", "configs/demo.yaml", "configs/multi30k.yaml"])

@@ -46,6 +46,8 @@ def run_training(arguments: argparse.Namespace) -> None:
     """Carry out `lm train`."""
     settings = read_run(arguments.config)
     require_gpus(arguments.gpus)
+    if Path(arguments.output).is_file():
+        raise UserError(f"--output: {arguments.output} is a file, expected a folder")
     send_messages_to(arguments.log or Path(arguments.output) / "training.log")
     from onmt_define.lm.training import train
 

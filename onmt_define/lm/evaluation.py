@@ -9,6 +9,7 @@ tenth of a per mille of the perplexity or less on 70,000 tokens in 10 pieces (55
 
 import json
 import math
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,11 @@ def load_model(path: str | Path) -> tuple[LanguageModel, dict[str, Any], Vocabul
         model = build_model(settings, len(vocabulary))
         model.load_state_dict(saved["weights"])
     except Exception as error:  # torch.load has no closed list of what it raises
+        if isinstance(error, OSError):
+            raise  # says itself what the matter is
         reason = str(error).split("\n")[0] or type(error).__name__
+        if isinstance(error, (pickle.UnpicklingError, KeyError)):
+            reason = "it holds something else"
         raise UserError(f"{path}: not readable ({reason}), expected a trained model.pt") from None
     return model.eval(), settings, vocabulary
 

@@ -14,8 +14,10 @@ from onmt_define.embeddings import DimensionError
 from onmt_define.errors import UserError
 from onmt_define.opennmt import checkpoint_files
 from onmt_define.opennmt.embedding_types import STANDARD
+from onmt_define.opennmt.model_checks import check_model_options
 from onmt_define.opennmt.option_ranges import numbers_out_of_range
 from onmt_define.opennmt.registry import build_embedding, embedding_types
+from onmt_define.opennmt.resuming import refuse_another_embedding
 
 OPTION_OF_ARGUMENT = {
     "input_dim": "define_map_dim",
@@ -24,6 +26,7 @@ OPTION_OF_ARGUMENT = {
     "expand_dim": "define_expand_dim",
     "depth": "define_depth",
     "max_groups": "define_groups",
+    "dropout": "define_dropout",
 }
 
 
@@ -83,11 +86,15 @@ def patch_parser(parser_class: Any) -> None:
 
     @functools.wraps(parse_known_args)
     def checked_parse_known_args(self: Any, *args: Any, **settings: Any) -> Any:
-        namespace, unknown = parse_known_args(self, *args, **settings)
+        try:
+            namespace, unknown = parse_known_args(self, *args, **settings)
+        except argparse.ArgumentTypeError as error:  # of an option of older versions
+            self.error(str(error))
         _refuse_unknown_keys(self)
         _refuse_unknown_options(self, unknown)
         for sentence in numbers_out_of_range(self, namespace):
             self.error(sentence)
+        refuse_another_embedding(self, namespace)
         return namespace, unknown
 
     def error(self: Any, message: str) -> None:
@@ -97,12 +104,13 @@ def patch_parser(parser_class: Any) -> None:
             _refuse_unknown_keys(self)
         if "embeddings_type" in message:
             message += " (the input layer's option is embedding_type, without the s)"
-        message = _in_plain_words(message)
+        message = " ".join(_in_plain_words(message, self).split())
         self.exit(2, f"{self.prog}: error: {message}; --help lists the options\n")
 
     @functools.wraps(validate_model_opts)
     def checked_validate_model_opts(cls: Any, model_opt: Namespace) -> None:
         validate_model_opts(cls, model_opt)
+        check_model_options(model_opt)
         validate_embedding_options(model_opt)
 
     @functools.wraps(validate_train_opts)
@@ -132,13 +140,23 @@ def patch_parser(parser_class: Any) -> None:
     parser_class.validate_translate_opts = classmethod(checked_validate_translate_opts)
 
 
-def _in_plain_words(message: str) -> str:
+def _in_plain_words(message: str, parser: Any) -> str:
     """argparse names an option by all its spellings and a type by its name in Python."""
     if match := re.fullmatch(r"(\w+) can't be set to a list '(.*)' unless .*", message):
         return f"{match[1]} is {match[2]}, expected one value"
-    if match := re.fullmatch(r"argument -+(\w+)\S*: invalid (int|float) value: (.*)", message):
-        expected = {"int": "a whole number", "float": "a number"}[match[2]]
-        return f"{match[1]} is {match[3]}, expected {expected}"
+    if not (match := re.fullmatch(r"argument -+(\w+)\S*: (.*)", message, re.DOTALL)):
+        return message
+    option, problem = match.groups()
+    if match := re.fullmatch(r"invalid (int|float) value: (.*)", problem):
+        expected = {"int": "a whole number", "float": "a number"}[match[1]]
+        return f"{option} is {match[2]}, expected {expected}"
+    if match := re.fullmatch(r"invalid choice: (.*) \(choose from (.*?)\)(.*)", problem):
+        return f"{option} is {match[1]}, expected one of {match[2]}{match[3]}"
+    if match := re.fullmatch(r"ignored explicit argument '(.*)'", problem):
+        helps = {action.dest: action.help for action in parser._actions}
+        return f"{option} can't be set to {match[1]} ({helps.get(option)})"
+    if problem == "expected at least one argument":
+        return f"{option} is empty, expected at least one value"
     return message
 
 
@@ -208,18 +226,7 @@ def validate_embedding_options(opt: Namespace) -> None:
     if getattr(opt, "embedding_type", STANDARD) == STANDARD:
         return
     _refuse_unsupported_combinations(opt)
-    for side, width, hidden_size in (
-        ("src", opt.src_word_vec_size, opt.enc_hid_size),
-        ("tgt", opt.tgt_word_vec_size, opt.dec_hid_size),
-    ):
-        layer_type = opt.encoder_type if side == "src" else opt.decoder_type
-        has_features = side == "src" and opt.n_src_feats > 0
-        if layer_type.startswith("transformer") and not has_features and width != hidden_size:
-            name = "word_vec_size" if opt.word_vec_size > 0 else f"{side}_word_vec_size"
-            raise UserError(
-                f"{name} is {width}, but a Transformer of hidden_size {hidden_size} with "
-                f"embedding_type {opt.embedding_type} needs {name}: {hidden_size}"
-            )
+    for width in (opt.src_word_vec_size, opt.tgt_word_vec_size):
         _check_token_table(opt, _check_buildable(opt, width))
 
 

@@ -10,7 +10,13 @@ from typing import Any
 import torch
 
 from onmt_define.errors import UserError, exit_on_user_error
-from onmt_define.opennmt import checkpoint_files, options, safetensors_files, stock_repairs
+from onmt_define.opennmt import (
+    checkpoint_files,
+    input_checks,
+    options,
+    safetensors_files,
+    stock_repairs,
+)
 
 OLDEST_TORCH = (2, 6)
 
@@ -33,9 +39,10 @@ def _patch_command(module: ModuleType) -> None:
             _require_torch()
             try:
                 original()
-            except FileNotFoundError as error:
-                missing = f"there is no file {error.filename}" if error.filename else str(error)
-                raise UserError(missing) from error
+            except OSError as error:
+                if error.filename is not None:
+                    raise
+                raise UserError(str(error)) from error  # one of OpenNMT-py's own
 
     module.main = main  # type: ignore[attr-defined]
 
@@ -63,6 +70,7 @@ def _patch_options(module: ModuleType) -> None:
 
 def _patch_parser(module: ModuleType) -> None:
     options.patch_parser(module.ArgumentParser)
+    input_checks.patch_parser(module.ArgumentParser)
 
 
 def _patch_model_builder(module: ModuleType) -> None:
@@ -125,5 +133,7 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "onmt.models.model_saver": _patch_model_saver,
     "onmt.translate.translation_server": _patch_server,
     "onmt.bin.average_models": _patch_average_models,
+    "onmt.bin.translate": input_checks.patch_translate,
+    "onmt.translate.translator": input_checks.patch_translator,
     "onmt.bin.release_model": _read_and_write_safely,
 }

@@ -9,6 +9,7 @@ beside its name. Spawned training workers start a new Python, so they pass throu
 import importlib.machinery
 import sys
 import types
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -22,6 +23,7 @@ PATCHED_MODULES = dict.fromkeys(
         "onmt.models.model",
         "onmt.models.model_saver",
         "onmt.translate.translation_server",
+        "onmt.translate.translator",
         "onmt.bin.average_models",
         "onmt.bin.build_vocab",
         "onmt.bin.release_model",
@@ -121,6 +123,8 @@ def install() -> None:
     """Register the import hook once."""
     if _Finder not in sys.meta_path:
         sys.meta_path.insert(0, _Finder)  # type: ignore[arg-type]
+        # OpenNMT-py uses names that torch deprecates, which no user can change.
+        warnings.filterwarnings("ignore", category=FutureWarning, module=r"onmt\.")
 
 
 install()

@@ -36,6 +36,12 @@ class CleaningSettings:
     max_length_ratio: float  # longer side to shorter
     aggressive_dashes: bool = False
 
+    def __post_init__(self) -> None:
+        if self.max_tokens < 1:
+            raise UserError(f"max_tokens is {self.max_tokens}, expected at least 1")
+        if not self.max_length_ratio >= 1:
+            raise UserError(f"max_length_ratio is {self.max_length_ratio}, expected at least 1")
+
 
 @dataclass(frozen=True)
 class _CleanChunk:

@@ -70,6 +70,7 @@ def _check_corpus(config: dict[str, Any], where: str) -> None:
             f"{where}: corpus has {found}, expected exactly one of {', '.join(CORPUS_KINDS)}"
         )
     if kinds == ["files"]:
+        _check_lists(corpus["files"]["train"], where)
         for test_set in config["test_sets"]:
             if test_set not in corpus["files"]["test_sets"]:
                 raise UserError(
@@ -89,6 +90,18 @@ def _check_corpus(config: dict[str, Any], where: str) -> None:
     if config["source_language"] == config["target_language"]:
         raise UserError(
             f"{where}: source_language and target_language are both {config['source_language']!r}"
+        )
+
+
+def _check_lists(train: dict[str, Any], where: str) -> None:
+    source, target = (
+        [train[side]] if isinstance(train[side], str) else train[side]
+        for side in ("source", "target")
+    )
+    if len(source) != len(target):
+        raise UserError(
+            f"{where}: corpus.files.train has {len(source)} source and {len(target)} target "
+            "files, expected as many"
         )
 
 

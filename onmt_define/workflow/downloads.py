@@ -87,11 +87,7 @@ def at_mirror(
     check the content. Otherwise they still hold. Raises `UserError` if `place` is neither a folder
     nor an http(s) URL.
     """
-    if not _is_url(place):
-        if "://" in place:
-            raise UserError(f"mirror: {place!r} must be a folder or begin with http:// or https://")
-        if not Path(place).expanduser().is_dir():
-            raise UserError(f"mirror: there is no folder {place!r}")
+    check_mirror(place)
     found: dict[Mirror, None] = {}  # in order, each once
     for mirror in mirrors:
         *folders, name = unquote(urlsplit(mirror.location).path).strip("/").split("/")
@@ -102,6 +98,18 @@ def at_mirror(
             else:
                 found[Mirror(_join(place, path), mirror.checksum, mirror.size)] = None
     return list(found)
+
+
+def check_mirror(place: str) -> None:
+    """Raise `UserError` if `place` is neither a folder nor an http(s) URL; nothing is asked."""
+    if _is_url(place):
+        return
+    if "://" in place:
+        raise UserError(f"mirror: {place!r} must be a folder or begin with http:// or https://")
+    if not Path(place).expanduser().exists():
+        raise UserError(f"mirror: there is no folder {place!r}")
+    if not Path(place).expanduser().is_dir():
+        raise UserError(f"mirror: {place!r} is a file, expected a folder or an http(s) address")
 
 
 def user_agent() -> str:

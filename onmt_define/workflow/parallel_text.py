@@ -17,7 +17,7 @@ from onmt_define.files import complete_or_absent
 
 FEATURE_SEPARATOR = "\uffe8"  # OpenNMT-py takes it for the mark between a word and its features
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_TEST_SET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+_TEST_SET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # as in config.schema.yaml
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,9 @@ def check_user_corpus(files: Mapping[str, Any]) -> dict[str, list[Pair]]:
 
     `files` has `train`, `valid` and maybe `test_sets` (a mapping by name); each of them has
     `source` and `target`, a path or a list of paths that are joined in order. Blank lines are
-    allowed. Raises `UserError` for the first mistake: a key or file missing, an empty file, text
-    that isn't UTF-8, OpenNMT's feature separator U+FFE8, sides of different length.
+    allowed, but not only those. Raises `UserError` for the first mistake: a key or file missing, an
+    empty file, text that isn't UTF-8, OpenNMT's feature separator U+FFE8, sides of different
+    length.
     """
     if not isinstance(files, Mapping):
         raise UserError("files: expected a mapping with the keys train, valid and test_sets")
@@ -82,7 +83,7 @@ def check_user_corpus(files: Mapping[str, Any]) -> dict[str, list[Pair]]:
     for name, sides in (files.get("test_sets") or {}).items():
         if name in splits or not _TEST_SET_NAME.fullmatch(str(name)):
             raise UserError(
-                f"files: test_sets: {name!r} can't name a test set: use letters, digits and _.+-, "
+                f"files: test_sets: {name!r} can't name a test set: use letters, digits and ._-, "
                 "but neither train nor valid"
             )
         splits[name] = _file_pairs({name: sides}, name)
@@ -147,13 +148,20 @@ def _check_pair(pair: Pair) -> None:
     for path in (pair.source, pair.target):
         if path.is_file() and path.stat().st_size == 0:
             raise UserError(f"{path} is empty: expected one sentence a line")
+    has_text = False
     for number, lines in enumerate(iterate_pairs(pair.source, pair.target), start=1):
+        has_text = has_text or all(line.strip() for line in lines)
         for path, line in zip((pair.source, pair.target), lines, strict=True):
             if FEATURE_SEPARATOR in line:
                 raise UserError(
                     f"{path}, line {number} has the character U+FFE8 ({FEATURE_SEPARATOR}), which "
                     "OpenNMT-py takes for a feature separator: replace it, for instance by |"
                 )
+    if not has_text:
+        raise UserError(
+            f"{pair.source} and {pair.target} have text on both sides in none of their lines: "
+            "expected one sentence a line"
+        )
 
 
 def _join_files(paths: Sequence[Path], output: Path) -> int:

@@ -1,8 +1,11 @@
 """From the configuration to each run's settings, and the checks before the first job starts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+from onmt_define.errors import UserError
+from onmt_define.workflow.downloads import check_mirror
 from onmt_define.workflow.gpus import require_gpus, visible_gpus
 
 
@@ -30,10 +33,26 @@ def language_model_settings(
 
 
 def user_files(files: dict[str, Any]) -> list[str]:
-    """Every path that a configuration's `corpus.files` names."""
-    pairs = [files["train"], files["valid"], *files["test_sets"].values()]
-    paths = [pair[side] for pair in pairs for side in ("source", "target")]
-    return [path for entry in paths for path in ([entry] if isinstance(entry, str) else entry)]
+    """Every path that a configuration's `corpus.files` names; Snakemake refuses a `~`."""
+    return [str(path) for _, path in _user_files(files)]
+
+
+def check_user_files(files: dict[str, Any], where: str) -> None:
+    """Raise `UserError`, naming the key, for the first path of `corpus.files` that is no file."""
+    for key, path in _user_files(files):
+        if not path.exists():
+            raise UserError(f"{where}: corpus.files.{key}: there is no file {path}")
+        if not path.is_file():
+            raise UserError(f"{where}: corpus.files.{key}: {path} isn't a file, expected text")
+
+
+def _user_files(files: dict[str, Any]) -> Iterator[tuple[str, Path]]:
+    pairs = {"train": files["train"], "valid": files["valid"]}
+    pairs |= {f"test_sets.{name}": pair for name, pair in files["test_sets"].items()}
+    for split, pair in pairs.items():
+        for side in ("source", "target"):
+            paths = [pair[side]] if isinstance(pair[side], str) else pair[side]
+            yield from ((f"{split}.{side}", Path(path).expanduser()) for path in paths)
 
 
 def _run(config: dict[str, Any], kind: str, name: str) -> dict[str, Any]:
@@ -49,7 +68,8 @@ def check_options(config: dict[str, Any], where: str, gpus_given: int | None) ->
         gpus_given: Snakemake's global resource `gpu`; None where jobs run on other machines.
 
     Raises:
-        UserError: an option that OpenNMT-py or the plug-in refuses, or GPUs that aren't there.
+        UserError: an option that OpenNMT-py or the plug-in refuses, or GPUs or a mirror that aren't
+            there.
     """
     if gpus_given is not None:
         runs = [
@@ -58,7 +78,9 @@ def check_options(config: dict[str, Any], where: str, gpus_given: int | None) ->
         ]
         wanted = min(gpus_given, max(run["gpus"] for run in runs))
         require_gpus(wanted, len(visible_gpus()), config["allow_cpu"], f"{where}: a training")
-    from onmt_define.workflow.training_config import check_decoding_options, check_training_options
+    if config["mirror"]:
+        check_mirror(config["mirror"])
+    from onmt_define.workflow.option_checks import check_decoding_options, check_training_options
 
     for run in config["translation"]["runs"]:
         options = training_options(config, run["name"])

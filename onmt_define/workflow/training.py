@@ -51,9 +51,11 @@ def train(
         corpus: name of the corpus, for the record.
 
     Raises:
-        UserError: no GPU, folder in use, or OpenNMT-py ended with an error.
+        UserError: an unfit configuration, no GPU, folder in use, or OpenNMT-py ended with an error.
     """
     output, config = Path(output_dir), load_yaml(config_path)
+    if not isinstance(config, dict) or not {"train_steps", "seed"} <= config.keys():
+        raise UserError(f"{config_path} lacks train_steps or seed, expected a resolved train.yaml")
     name = f"{output.parent.name} {output.name}"
     use_gpus = usable_gpus(gpus, allow_cpu, f"training {name}")
     (output / "checkpoints").mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ import yaml
 
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
+from onmt_define.opennmt.input_checks import require_text
 
 
 def build_vocabulary(
@@ -23,8 +24,10 @@ def build_vocabulary(
     """Count the subwords of the training text; `shared` writes the sum to both files.
 
     Raises:
-        UserError: if onmt_build_vocab fails.
+        UserError: for a text that isn't there or empty, or if onmt_build_vocab fails.
     """
+    for option, path in (("source", source), ("target", target)):
+        require_text(str(path), option)
     with tempfile.TemporaryDirectory() as folder:
         counted = {side: Path(folder) / f"vocabulary.{side}" for side in ("src", "tgt")}
         options = {

@@ -106,7 +106,10 @@ def test_help_lists_the_options(run_command, tmp_path):
         ({"define_dept": 7}, "unknown key 'define_dept' in bad.yaml, did you mean 'define_depth'?"),
         ({"embedding_typ": "define"}, "unknown key 'embedding_typ' in bad.yaml"),
         ({"no_such_thing": 1}, "unknown key 'no_such_thing' in bad.yaml"),
-        ({"embedding_type": "defin"}, "invalid choice: 'defin'"),
+        (
+            {"embedding_type": "defin"},
+            "embedding_type is 'defin', expected one of 'define', 'projective'",
+        ),
         ({"embeddings_type": "define"}, "the input layer's option is embedding_type"),
         ({"define_map_dim": 18}, "define_map_dim is 18, expected a multiple of 4"),
         ({"define_groups": 3}, "define_groups is 3, expected a power of two"),

@@ -1,0 +1,186 @@
+"""Files and devices that the stock commands ask for, looked at before anything expensive.
+
+OpenNMT-py finds out about a missing or empty file, a mark of word features or a missing GPU
+wherever it first stumbles over it, some after loading a model and emptying the output file.
+"""
+
+import copy
+import functools
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+import yaml
+
+from onmt_define.errors import UserError
+
+FEATURE_SEPARATOR = "\uffe8"  # OpenNMT-py takes it for the mark between a word and its features
+OPTION_OF_FILE = {"src vocab": "src_vocab", "tgt vocab": "tgt_vocab"}
+
+
+def patch_parser(parser_class: Any) -> None:
+    """Give OpenNMT-py's checks of files and options one sentence for each mistake."""
+    parser_class._validate_file = staticmethod(require_text)
+    for name in (
+        *("validate_prepare_opts", "validate_train_opts", "validate_translate_opts"),
+        *("validate_translate_opts_dynamic", "_validate_transforms_opts"),
+    ):
+        checked = _in_a_sentence(getattr(parser_class, name).__func__)
+        setattr(parser_class, name, classmethod(checked))
+    validate_data = parser_class._validate_data.__func__
+    validate_prepare_opts = parser_class.validate_prepare_opts.__func__
+    validate_train_opts = parser_class.validate_train_opts.__func__
+
+    @functools.wraps(validate_data)
+    def checked_validate_data(cls: Any, opt: Namespace) -> None:
+        _require_corpora(yaml.safe_load(opt.data))
+        validate_data(cls, opt)
+
+    @functools.wraps(validate_prepare_opts)
+    def checked_validate_prepare_opts(
+        cls: Any, opt: Namespace, build_vocab_only: bool = False
+    ) -> None:
+        if build_vocab_only:
+            if opt.n_sample in (0, 1):
+                raise UserError(f"n_sample is {opt.n_sample}, expected at least 2, or -1 for all")
+            for option in ("src_vocab", "tgt_vocab"):
+                _require_folder(option, getattr(opt, option))
+        validate_prepare_opts(cls, opt, build_vocab_only)
+
+    @functools.wraps(validate_train_opts)
+    def checked_validate_train_opts(cls: Any, opt: Namespace) -> None:
+        validate_train_opts(cls, opt)
+        if torch.cuda.device_count() < len(opt.gpu_ranks):
+            # What is wrong on every machine comes first.
+            cls.update_model_opts(opt)
+            cls.validate_model_opts(opt)
+            raise UserError(
+                f"gpu_ranks is {opt.gpu_ranks}, but {torch.cuda.device_count()} GPUs are visible "
+                "here; leave it out to train on the CPU"
+            )
+        if opt.world_size > 1:
+            # A worker could only end with a traceback.
+            cls.validate_prepare_opts(copy.deepcopy(opt))
+
+    parser_class._validate_data = classmethod(checked_validate_data)
+    parser_class.validate_prepare_opts = classmethod(checked_validate_prepare_opts)
+    parser_class.validate_train_opts = classmethod(checked_validate_train_opts)
+
+
+def patch_translate(module: ModuleType) -> None:
+    """Check what `onmt_translate` is to read and where it is to run and write."""
+    original = module.translate
+
+    @functools.wraps(original)
+    def translate(opt: Namespace) -> None:
+        check_translation(opt)
+        original(opt)
+
+    module.translate = translate  # type: ignore[attr-defined]
+
+
+def patch_translator(module: ModuleType) -> None:
+    """Let a translation that fails leave the output file as it was."""
+    original = module.build_translator
+
+    @functools.wraps(original)
+    def build_translator(
+        opt: Namespace,
+        device_id: int = 0,
+        report_score: bool = True,
+        logger: Any = None,
+        out_file: Any = None,
+    ) -> Any:
+        out_file = out_file or _OpenedWhenWritten(opt.output)
+        return original(opt, device_id, report_score, logger, out_file)
+
+    module.build_translator = build_translator  # type: ignore[attr-defined]
+
+
+def check_translation(opt: Namespace) -> None:
+    """Raise `UserError` for a source, a reference, an output or a GPU that can't be used."""
+    if opt.gpu >= torch.cuda.device_count() and opt.gpu >= 0:
+        raise UserError(
+            f"gpu is {opt.gpu}, but {torch.cuda.device_count()} GPUs are visible here; leave it "
+            "out to translate on the CPU"
+        )
+    _require_folder("output", opt.output)
+    require_text(opt.src, "src")
+    if opt.tgt is not None:
+        require_text(opt.tgt, "tgt")
+    if opt.n_src_feats == 0:
+        _refuse_feature_separator(opt.src)
+
+
+def require_text(path: str | None, info: str) -> None:
+    """Raise `UserError` unless `path` is a file with text in it; `info` is OpenNMT-py's name."""
+    key = OPTION_OF_FILE.get(info, info)
+    key = f"data.{key.replace('/', '.')}" if "/" in key else key
+    if path is None:
+        raise UserError(f"{key} is missing, expected a file")
+    if not Path(path).exists():
+        raise UserError(f"{key}: there is no file {path}")
+    if not Path(path).is_file():
+        raise UserError(f"{key}: {path} isn't a file, expected text")
+    with open(path, "rb") as file:
+        if not any(line.strip() for line in file):
+            raise UserError(f"{key}: {path} is empty or blank, expected text")
+
+
+class _OpenedWhenWritten:
+    """The output of `onmt_translate`; until the first translation is there, nothing is touched."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._file: Any = None
+
+    def write(self, text: str) -> None:
+        if self._file is None:
+            self._file = open(self._path, "w", encoding="utf-8")  # noqa: SIM115
+        self._file.write(text)
+
+    def flush(self) -> None:
+        if self._file is not None:
+            self._file.flush()
+
+
+def _in_a_sentence(check: Callable[..., None]) -> Callable[..., None]:
+    """OpenNMT-py's own checks fail with these two, some with line breaks in their texts."""
+
+    @functools.wraps(check)
+    def checked(*arguments: Any, **settings: Any) -> None:
+        try:
+            check(*arguments, **settings)
+        except (AssertionError, ValueError) as error:
+            raise UserError(" ".join(str(error).split())) from error
+
+    return checked
+
+
+def _require_corpora(corpora: Any) -> None:
+    if not isinstance(corpora, dict) or not corpora:
+        raise UserError(
+            f"data is {corpora!r}, expected names of corpora with path_src and path_tgt"
+        )
+    for name, corpus in corpora.items():
+        if not isinstance(corpus, dict) or not {"path_src", "path_txt"} & corpus.keys():
+            raise UserError(f"data.{name} is {corpus!r}, expected path_src and path_tgt in it")
+
+
+def _require_folder(option: str, path: str | None) -> None:
+    if path is not None and not Path(path).parent.is_dir():
+        raise UserError(f"{option} is {path}, but there is no folder {Path(path).parent}")
+
+
+def _refuse_feature_separator(path: str) -> None:
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            if FEATURE_SEPARATOR.encode() in line:
+                raise UserError(
+                    f"src: {path}, line {number} has the character U+FFE8 ({FEATURE_SEPARATOR}), "
+                    "which OpenNMT-py takes for a feature separator, expected none with "
+                    "n_src_feats 0"
+                )

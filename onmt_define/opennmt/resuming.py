@@ -1,0 +1,53 @@
+"""Refuses to go on with a model of another embedding than the one asked for.
+
+With `train_from`, OpenNMT-py takes the model's options from the checkpoint and doesn't say that it
+disregards those it was given.
+"""
+
+import re
+from argparse import Namespace
+from typing import Any
+
+from onmt_define.errors import UserError
+from onmt_define.opennmt import checkpoint_files
+
+# Of the other types, every option counts.
+OPTIONS_OF_TYPE = {"standard": (), "projective": ("define_map_dim",)}
+
+
+def refuse_another_embedding(parser: Any, opt: Namespace) -> None:
+    """Compare the embedding options that were set, not the defaults, with the checkpoint's.
+
+    Raises:
+        UserError: naming the option, its value and the checkpoint's.
+    """
+    asked_for = _embedding_options_set(parser, opt) if getattr(opt, "train_from", None) else []
+    if not asked_for:
+        return
+    checkpoint = checkpoint_files.load(opt.train_from)
+    saved = {"embedding_type": checkpoint_files.embedding_type(checkpoint)}
+    relevant = OPTIONS_OF_TYPE.get(saved["embedding_type"], asked_for)
+    for option in asked_for:
+        if option in relevant:
+            saved[option] = getattr(checkpoint["opt"], option, parser.get_default(option))
+        if option in saved and saved[option] != getattr(opt, option):
+            raise UserError(
+                f"{option} is {getattr(opt, option)}, but {opt.train_from} was trained with "
+                f"{option} {saved[option]} and can only go on so: set the same, or leave it out"
+            )
+
+
+def _embedding_options_set(parser: Any, opt: Namespace) -> list[str]:
+    given = set()
+    for source, settings in parser._source_to_settings.items():
+        if source.startswith("config_file|"):
+            given |= settings.keys()
+        elif source == "command_line":
+            _, arguments = settings[""]
+            given |= {re.sub("^--?|=.*", "", argument) for argument in arguments}
+    return [
+        action.dest
+        for action in parser._actions
+        if (action.dest == "embedding_type" or action.dest.startswith("define_"))
+        and (action.dest in given or getattr(opt, action.dest) != action.default)
+    ]
