@@ -144,6 +144,27 @@ def test_files_that_are_no_checkpoint(trained, run, tmp_path, content, sentence)
         assert "Traceback" not in printed
 
 
+def test_a_checkpoint_of_stock_opennmt_loads_translates_and_resumes(
+    toy, stock, stock_alone, tmp_path
+):
+    """Trained without the plug-in, to which the keys of the toy's configuration say nothing."""
+    steps = ("-train_steps", "2", "-save_checkpoint_steps", "2")
+    alone = stock_alone(
+        *("onmt.bin.train", "-config", "train.yaml", "-save_model", tmp_path / "m", *steps), cwd=toy
+    )
+    assert alone.returncode == 0, alone.stderr
+    model = tmp_path / "m_step_2.pt"
+    assert not hasattr(load(model)["opt"], "embedding_type")
+    assert "encoder.embeddings.make_embedding.emb_luts.0.weight" in load(model)["model"]
+    settings = ("-model", model, "-src", "valid.src", "-output", tmp_path / "hyp")
+    status, printed = stock("translate", *settings)
+    assert status == 0, printed
+    resumed = ("-config", "train.yaml", "-train_from", model, "-save_model", tmp_path / "r")
+    status, printed = stock("train", *resumed, "-train_steps", "3")
+    assert status == 0, printed
+    assert "embedding_type standard" in printed
+
+
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_every_optimizer_can_be_resumed(toy, stock, tmp_path, optimizer):
     first = ("-optim", optimizer, "-save_model", tmp_path / "m", "-train_steps", "2")
