@@ -15,6 +15,7 @@ largest resident set on the CPU, and what the process added to the device's use 
 import argparse
 import collections
 import csv
+import importlib.util
 import json
 import os
 import re
@@ -47,10 +48,11 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         arguments.models = folder
-        make_models(arguments)
+        systems = installed_systems()
+        make_models(arguments, systems)
         rows = []
         for repeat in range(1, arguments.repeats + 1):
-            for system in SYSTEMS:
+            for system in systems:
                 row = {"system": system, "repeat": repeat, **measure_apart(system, arguments)}
                 print(f"{system:12} {repeat} {row['tokens_per_second']:8.0f} tokens/s", flush=True)
                 rows.append(row)
@@ -102,10 +104,16 @@ def read_sentences(arguments: argparse.Namespace) -> list[str]:
     return lines[: arguments.sentences]
 
 
-def make_models(arguments: argparse.Namespace) -> None:
-    """Write all models below `arguments.models`: random weights, vocabulary of the text."""
-    from ctranslate2.converters import OpenNMTPyConverter
+def installed_systems() -> list[str]:
+    """The systems that can be measured here."""
+    if importlib.util.find_spec("ctranslate2"):
+        return list(SYSTEMS)
+    print("CTranslate2 isn't installed, so it is left out (pip install ctranslate2)")
+    return [system for system in SYSTEMS if not system.startswith("ct2")]
 
+
+def make_models(arguments: argparse.Namespace, systems: list[str]) -> None:
+    """Write all models below `arguments.models`: random weights, vocabulary of the text."""
     from onmt_define.opennmt.folding import fold_file
 
     folder = Path(arguments.models)
@@ -115,9 +123,12 @@ def make_models(arguments: argparse.Namespace) -> None:
     for embedding_type in ("standard", "define"):
         save_random_model(folder / f"{embedding_type}.pt", embedding_type, tokens, arguments)
     fold_file(folder / "define.pt", folder / "folded.pt")
-    for quantization in ("float32", "int8"):
+    for system in [system for system in systems if system.startswith("ct2")]:
+        from ctranslate2.converters import OpenNMTPyConverter
+
+        quantization = system.removeprefix("ct2-")
         converter = OpenNMTPyConverter(str(folder / "folded.pt"))
-        converter.convert(str(folder / f"ct2-{quantization}"), quantization=quantization)
+        converter.convert(str(folder / system), quantization=quantization)
 
 
 def save_random_model(
@@ -294,11 +305,11 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         return statistics.median(row[column] for row in rows if row["system"] == system)
 
     print(f"\n{'system':52} {'tokens/s':>9} {'ratio':>6} {'memory MB':>10} {'file MB':>8}")
-    for system, description in SYSTEMS.items():
+    for system in dict.fromkeys(row["system"] for row in rows):
         speed = median(system, "tokens_per_second")
         ratio = speed / median("standard", "tokens_per_second")
         memory, size = median(system, "memory_mb"), median(system, "file_mb")
-        print(f"{description:52} {speed:9,.0f} {ratio:6.2f} {memory:10,.0f} {size:8,.1f}")
+        print(f"{SYSTEMS[system]:52} {speed:9,.0f} {ratio:6.2f} {memory:10,.0f} {size:8,.1f}")
 
 
 if __name__ == "__main__":
