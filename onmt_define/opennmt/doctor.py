@@ -7,6 +7,7 @@ import functools
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -148,8 +149,11 @@ def _script(command: str) -> str | None:
 def _python_of(script: str) -> str:
     """The interpreter that a console script names in its first line."""
     with open(script, "rb") as file:
-        first = file.readline().decode("utf-8", errors="replace").strip()
+        first, second = (file.readline().decode("utf-8", errors="replace") for _ in range(2))
     python = first.removeprefix("#!").strip()
+    if python == "/bin/sh" and "exec" in second:
+        # pip's way for a path with a space: ''''exec' "/a path/python" "$0" "$@"
+        python = shlex.split(second)[1]
     return python if first.startswith("#!") and Path(python).exists() else sys.executable
 
 

@@ -128,6 +128,21 @@ def require_text(path: str | None, info: str) -> None:
     with open(path, "rb") as file:
         if not any(line.strip() for line in file):
             raise UserError(f"{key}: {path} is empty or blank, expected text")
+    if key in OPTION_OF_FILE.values():
+        _require_counts(key, path)
+
+
+def _require_counts(key: str, path: str) -> None:
+    """OpenNMT-py can't read back a token of white space alone, which its own command may write."""
+    lines = Path(path).read_bytes().decode("utf-8", errors="replace").split("\n")
+    first = lines[0].split(None, 1)
+    has_counts = len(first) == 2 and first[1].isdigit()
+    for number, line in enumerate(lines, start=1):
+        if has_counts and line and len(line.split(None, 1)) < 2:
+            raise UserError(
+                f"{key}: {path}, line {number} is {line!r}, expected a token, a tab and its count; "
+                "where the token is white space, take it out of the texts"
+            )
 
 
 class _OpenedWhenWritten:

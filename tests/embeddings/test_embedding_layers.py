@@ -294,5 +294,5 @@ def test_bad_arguments_are_named(build, sentence):
 @pytest.mark.slow
 def test_a_compiled_embedding_gives_the_same():
     layer, tokens = LAYERS["define-adaptive"](), torch.randint(0, V, (3, 7))
-    compiled = torch.compile(layer, fullgraph=True)
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(tokens), layer(tokens))

