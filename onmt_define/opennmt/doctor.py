@@ -152,7 +152,7 @@ def _python_of(script: str) -> str:
         first, second = (file.readline().decode("utf-8", errors="replace") for _ in range(2))
     python = first.removeprefix("#!").strip()
     if python == "/bin/sh" and "exec" in second:
-        # pip's way for a path with a space: ''''exec' "/a path/python" "$0" "$@"
+        # pip's way for a path with a space: '''exec' "/a path/python" "$0" "$@"
         python = shlex.split(second)[1]
     return python if first.startswith("#!") and Path(python).exists() else sys.executable
 
