@@ -93,7 +93,8 @@ class AdaptiveEmbedding(FactorisedEmbedding):
 
 
 def _check_cutoffs(bounds: list[int]) -> list[int]:
-    if any(stop <= start for start, stop in itertools.pairwise(bounds)):
+    are_numbers = all(isinstance(bound, int) for bound in bounds)
+    if not are_numbers or any(stop <= start for start, stop in itertools.pairwise(bounds)):
         raise DimensionError(
             "cutoffs", bounds[1:-1], f"rising numbers between 0 and num_embeddings ({bounds[-1]})"
         )

@@ -58,9 +58,14 @@ class DefineEmbedding(FactorisedEmbedding):
         **unit_options: Any,
     ) -> None:
         super().__init__(num_embeddings, embedding_dim, padding_idx)
-        unit = DefineUnit(map_dim, embedding_dim, expand_dim, depth, max_groups, **unit_options)
-        self.embedding_dim = unit.output_dim
-        self.unit = unit
+        try:
+            self.unit = DefineUnit(
+                map_dim, embedding_dim, expand_dim, depth, max_groups, **unit_options
+            )
+        except DimensionError as error:
+            name = {"input_dim": "map_dim", "output_dim": "embedding_dim"}.get(error.argument)
+            raise DimensionError(name or error.argument, error.value, error.expected) from None
+        self.embedding_dim = self.unit.output_dim
         self.map_table: nn.Embedding | ProjectiveEmbedding | AdaptiveEmbedding
         if cutoffs is not None and table_dim is not None:
             raise DimensionError("table_dim", table_dim, "None beside cutoffs: choose one of them")

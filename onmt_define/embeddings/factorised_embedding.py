@@ -41,7 +41,9 @@ class FactorisedEmbedding(nn.Module):
         super().__init__()
         require_between("num_embeddings", num_embeddings, 1, MAX_VOCABULARY)
         require_between("embedding_dim", embedding_dim, 1)
-        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+        if padding_idx is not None and (
+            not isinstance(padding_idx, int) or not -num_embeddings <= padding_idx < num_embeddings
+        ):
             raise DimensionError("padding_idx", padding_idx, f"a token below {num_embeddings}")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings

@@ -34,7 +34,7 @@ def build_input_layer(settings: dict[str, Any], vocabulary_size: int) -> InputLa
             settings["max_groups"],
         )
     except DimensionError as error:
-        key = {"input_dim": "map_dim", "output_dim": "dim"}.get(error.argument, error.argument)
+        key = {"embedding_dim": "dim"}.get(error.argument, error.argument)
         raise UserError(f"embedding.{key} is {error.value}, expected {error.expected}") from None
 
 

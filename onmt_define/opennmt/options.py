@@ -23,6 +23,7 @@ OPTION_OF_ARGUMENT = {
     "input_dim": "define_map_dim",
     "map_dim": "define_map_dim",
     "output_dim": "word_vec_size",
+    "embedding_dim": "word_vec_size",
     "expand_dim": "define_expand_dim",
     "depth": "define_depth",
     "max_groups": "define_groups",

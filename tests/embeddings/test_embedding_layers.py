@@ -275,6 +275,13 @@ def test_each_token_comes_from_its_band():
     [
         (lambda: DefineEmbedding(0, 6, 8, 16, 3, 4), "num_embeddings is 0"),
         (lambda: DefineEmbedding(V, 6, 8, 16, 3, 4, padding_idx=V), "padding_idx is 50"),
+        (lambda: DefineEmbedding(V, 6, 8, 16, 3, 4, padding_idx="a"), "padding_idx is 'a'"),
+        (lambda: DefineEmbedding(V, 6, 9, 16, 3, 4), "map_dim is 9, expected a multiple of 4"),
+        (
+            lambda: DefineEmbedding(V, 6, 8, 16, 3, 4, schedule="constant"),
+            "embedding_dim is 6, expected a multiple of 4",
+        ),
+        (lambda: AdaptiveEmbedding(V, 8, ["a"]), "cutoffs is ['a'], expected rising numbers"),
         (lambda: AdaptiveEmbedding(V, 8, [20, 10]), "cutoffs is [20, 10], expected rising numbers"),
         (lambda: AdaptiveEmbedding(V, 8, [10, 60]), "between 0 and num_embeddings (50)"),
         (lambda: AdaptiveEmbedding(V, 8, [10, 20], 4), "embedding_dim is 8, expected at least 16"),
