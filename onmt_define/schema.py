@@ -62,7 +62,11 @@ def validate(document: Any, schema: dict[str, Any], where: str) -> None:
     if isinstance(document, (dict, list)):
         _require_text_keys(document, where)
     validator = _StrictValidator(schema)
-    errors = sorted(validator.iter_errors(document), key=lambda error: list(map(str, error.path)))
+    # A wrong choice first: other keys may only be wrong because of it.
+    errors = sorted(
+        validator.iter_errors(document),
+        key=lambda error: (error.validator != "enum", list(map(str, error.path))),
+    )
     if errors:
         raise UserError(f"{where}: {_sentence(_most_specific(errors))}")
 

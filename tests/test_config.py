@@ -188,6 +188,22 @@ def test_a_wrong_configuration_is_named(config, sentence):
             "word_vec_size is 64, but a Transformer of hidden_size 128",
         ),
         (changed(translation__decoding__beam=4), "translation.decoding: unknown key 'beam'"),
+        (
+            changed(translation__runs__1__options__embedding_type=None),
+            "run 'define': embedding_type is null, expected a value; or leave it out",
+        ),
+        (
+            changed(translation__training__adam_beta2=1.0),
+            "adam_beta2 is 1.0, expected 0 to 0.999999",
+        ),
+        (
+            changed(language_models__runs__0__options__embedding__map_dim=7),
+            "embedding.map_dim is 7, expected a multiple of",
+        ),
+        (
+            changed(language_models__runs__0__options__embedding__type="defin"),
+            "embedding.type is 'defin', expected one of",
+        ),
         (changed(language_models__training__layrs=2), "run 'lstm-define': unknown key 'layrs'"),
     ],
 )

@@ -98,7 +98,10 @@ class DefineUnit(nn.Module):
         require_one_of("norm", norm, NORMS)
         require_one_of("activation", activation, ACTIVATIONS)
         require_probability("dropout", dropout)
-        schedule = schedule or {"printed": "cyclic", "literal": "halving"}[widths]
+        require_one_of("reduce", reduce, (True, False))
+        require_one_of("shuffle", shuffle, (True, False))
+        if schedule is None:
+            schedule = {"printed": "cyclic", "literal": "halving"}[widths]
         _check_sizes(input_dim, output_dim, expand_dim, depth, max_groups, schedule)
         self.input_dim, self.expand_dim = input_dim, expand_dim
         self.depth, self.max_groups = depth, max_groups

@@ -35,10 +35,10 @@ def require_multiple(argument: str, value: int, divisor: int, divisor_name: str)
         )
 
 
-def require_one_of(argument: str, value: object, choices: Iterable[str]) -> None:
+def require_one_of(argument: str, value: object, choices: Iterable[object]) -> None:
     """Raise `DimensionError` listing the choices unless `value` is one of them."""
     if value not in (names := list(choices)):
-        raise DimensionError(argument, value, f"one of {', '.join(names)}")
+        raise DimensionError(argument, value, f"one of {', '.join(map(str, names))}")
 
 
 def require_probability(argument: str, value: float) -> None:

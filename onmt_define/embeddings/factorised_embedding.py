@@ -44,7 +44,9 @@ class FactorisedEmbedding(nn.Module):
         if padding_idx is not None and (
             not isinstance(padding_idx, int) or not -num_embeddings <= padding_idx < num_embeddings
         ):
-            raise DimensionError("padding_idx", padding_idx, f"a token below {num_embeddings}")
+            raise DimensionError(
+                "padding_idx", padding_idx, f"a token from 0 to {num_embeddings - 1}"
+            )
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
         self._table: _Table | None = None

@@ -36,4 +36,6 @@ def check_schedule(schedule: str, max_groups: int) -> None:
     require_one_of("schedule", schedule, SCHEDULES)
     if schedule != "constant" and max_groups & (max_groups - 1):
         below = 1 << (max_groups.bit_length() - 1)
-        raise DimensionError("max_groups", max_groups, f"a power of two, {below} or {2 * below}")
+        raise DimensionError(
+            "max_groups", max_groups, f"a power of two, for example {below} or {2 * below}"
+        )

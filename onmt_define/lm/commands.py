@@ -118,4 +118,7 @@ def check_run(settings: Any, where: str) -> dict[str, Any]:
     defaults = {
         key: part["default"] for key, part in schema["properties"].items() if "default" in part
     }
+    from onmt_define.lm.embeddings import check_input_layer
+
+    check_input_layer(settings["embedding"], where)
     return {**defaults, **settings}

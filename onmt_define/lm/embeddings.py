@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -36,6 +37,15 @@ def build_input_layer(settings: dict[str, Any], vocabulary_size: int) -> InputLa
     except DimensionError as error:
         key = {"embedding_dim": "dim"}.get(error.argument, error.argument)
         raise UserError(f"embedding.{key} is {error.value}, expected {error.expected}") from None
+
+
+def check_input_layer(settings: dict[str, Any], where: str) -> None:
+    """Raise `UserError`, beginning with `where`, for sizes from which no layer can be built."""
+    try:
+        with torch.device("meta"):
+            build_input_layer(settings, 2)
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
 
 
 def token_table(layer: InputLayer) -> nn.Embedding:

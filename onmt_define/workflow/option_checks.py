@@ -56,6 +56,9 @@ def check_training_options(options: dict[str, Any], where: str) -> None:
     _refuse(options, TRAINING_SET_BY_THE_WORKFLOW, where)
     if options.get("train_steps") is None:
         raise UserError(f"{where}: train_steps is missing, expected the number of steps to train")
+    for option, value in options.items():
+        if value is None:
+            raise UserError(f"{where}: {option} is null, expected a value; or leave it out")
     opt = _parse(parser, options, {"data": {}, "src_vocab": "-"}, UNFIT_FOR_TRAINING, where)
     try:
         parser.validate_train_opts(opt)
