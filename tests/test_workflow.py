@@ -239,7 +239,11 @@ def test_a_killed_training_goes_on_from_its_newest_whole_checkpoint(project):
     assert snakemake(project).returncode == 0
     record = json.loads((seed / "record.json").read_text())
     assert record["steps"] == 400
-    assert [attempt["from_step"] for attempt in record["tries"]] == [0, stopped_at]
+    # The kill itself may have come while the newest one was being saved.
+    whole = [int(path.stem.split("_")[-1]) for path in checkpoints[-2:]]
+    first, second = (attempt["from_step"] for attempt in record["tries"])
+    assert first == 0
+    assert second in whole
     steps = [point["step"] for point in record["learning_curve"]]
     assert steps == sorted(set(steps))
     assert steps[-1] == 400
