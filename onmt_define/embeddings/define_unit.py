@@ -14,7 +14,7 @@ at n and stop one step short of k, and the groups run through powers of two cycl
 on Reduce. `widths="literal"` builds what the text says.
 """
 
-from functools import partial
+from functools import cached_property, partial
 
 from torch import Tensor, nn
 from torch.nn import functional
@@ -25,7 +25,7 @@ from onmt_define.embeddings.dimensions import (
     require_one_of,
     require_probability,
 )
-from onmt_define.embeddings.fused_unit import can_fuse, fused_forward
+from onmt_define.embeddings.fused_unit import can_fuse, fused_forward, has_fused_form
 from onmt_define.embeddings.group_linear import GroupLinear
 from onmt_define.embeddings.group_schedules import SCHEDULES, check_schedule
 from onmt_define.embeddings.mixing import LINKED_MIXES, MIXES, shuffle_groups
@@ -146,6 +146,11 @@ class DefineUnit(nn.Module):
         linked = all(mixer is not MIXES["none"] for mixer in self.mixers)
         normalised = isinstance(self.norms[0], nn.LayerNorm)
         return linked and normalised and not self.shuffle and self.maps[-1].bias is not None
+
+    @cached_property
+    def has_fused_form(self) -> bool:
+        """Whether the fused kernels can stand for this unit; asked at every forward pass."""
+        return has_fused_form(self)
 
     @property
     def mixed_groups(self) -> list[int]:

@@ -56,13 +56,14 @@ class FactorisedEmbedding(nn.Module):
         """The vectors of `tokens`, from the weights: (...) to (..., embedding_dim)."""
 
     def forward(self, tokens: Tensor) -> Tensor:
-        if not self._may_keep_a_table():
+        if self.training or torch.compiler.is_compiling():
             return self.compute(tokens)
-        state = _state_of(self)
+        weights = list(self.parameters())
+        if not _may_keep_a_table(weights):
+            return self.compute(tokens)
+        state = _state_of(weights)
         if self._table is None or self._table.state != state:
-            self._table = _Table(
-                state, self._compute_all(), [p.detach() for p in self.parameters()]
-            )
+            self._table = _Table(state, self._compute_all(), [w.detach() for w in weights])
         return functional.embedding(tokens, self._table.vectors)
 
     def fold(self) -> nn.Embedding:
@@ -87,13 +88,6 @@ class FactorisedEmbedding(nn.Module):
             self.drop_table()
         return super().train(mode)
 
-    def _may_keep_a_table(self) -> bool:
-        if self.training or torch.compiler.is_compiling():
-            return False
-        wants_gradient = torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters())
-        # Weights that were made in inference mode don't tell when they change.
-        return not wants_gradient and not any(p.is_inference() for p in self.parameters())
-
     def _compute_all(self) -> Tensor:
         device = next(self.parameters()).device
         with torch.no_grad():
@@ -115,9 +109,14 @@ class _Table(NamedTuple):
     weights: list[Tensor]
 
 
-def _state_of(module: nn.Module) -> tuple[Any, ...]:
-    """Differs whenever the module would compute other vectors than before."""
-    weights = list(module.parameters())
+def _may_keep_a_table(weights: list[nn.Parameter]) -> bool:
+    wants_gradient = torch.is_grad_enabled() and any(w.requires_grad for w in weights)
+    # Weights that were made in inference mode don't tell when they change.
+    return not wants_gradient and not any(w.is_inference() for w in weights)
+
+
+def _state_of(weights: list[nn.Parameter]) -> tuple[Any, ...]:
+    """Differs whenever other vectors would be computed from the weights than before."""
     device_type = weights[0].device.type
     precision = torch.is_autocast_enabled(device_type) and torch.get_autocast_dtype(device_type)
     return (precision, *((w.data_ptr(), w._version, w.dtype) for w in weights))

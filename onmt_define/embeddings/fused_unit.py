@@ -29,15 +29,22 @@ def can_fuse(unit: Any, inputs: Tensor) -> bool:
     """Whether `fused_forward` serves this unit and these inputs; a CPU, for one, can't run it."""
     return (
         mix_norm_kernels is not None
+        and not torch.compiler.is_compiling()
         and inputs.is_cuda
         and inputs.dtype in DTYPES
         and inputs.numel() > 0
-        and unit.is_standard_kind
+        and unit.has_fused_form
+        and _kernels_run(inputs.device)
+    )
+
+
+def has_fused_form(unit: Any) -> bool:
+    """Whether the kernels can stand for this kind of unit: linked, normalised, dense at the end."""
+    return (
+        unit.is_standard_kind
         and all(groups & (groups - 1) == 0 for groups in unit.groups)
         and unit.groups[-1] == 1
         and max(linear.in_features for linear in unit.maps) <= WIDEST_ROW
-        and not torch.compiler.is_compiling()
-        and _kernels_run(inputs.device)
     )
 
 

@@ -88,9 +88,9 @@ def load_model(path: str | Path) -> tuple[LanguageModel, dict[str, Any], Vocabul
         settings, vocabulary = saved["settings"], Vocabulary(saved["vocabulary"])
         model = build_model(settings, len(vocabulary))
         model.load_state_dict(saved["weights"])
+    except OSError:
+        raise  # says itself what the matter is
     except Exception as error:  # torch.load has no closed list of what it raises
-        if isinstance(error, OSError):
-            raise  # says itself what the matter is
         reason = str(error).split("\n")[0] or type(error).__name__
         if isinstance(error, (pickle.UnpicklingError, KeyError)):
             reason = "it holds something else"
