@@ -16,6 +16,7 @@ from onmt_define.opennmt import checkpoint_files
 from onmt_define.opennmt.embedding_types import STANDARD
 from onmt_define.opennmt.model_checks import check_model_options
 from onmt_define.opennmt.option_ranges import numbers_out_of_range
+from onmt_define.opennmt.packed_training.support import PACKED, refuse_unsupported
 from onmt_define.opennmt.registry import build_embedding, embedding_types
 from onmt_define.opennmt.resuming import refuse_another_embedding
 
@@ -78,11 +79,43 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_training_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the packed training loop to a training parser."""
+    group = parser.add_argument_group("Packed training loop (onmt_define)")
+
+    def add(name: str, **settings: Any) -> None:
+        group.add_argument(f"--{name}", f"-{name}", **settings)
+
+    add(
+        "training_loop",
+        default="stock",
+        choices=("stock", PACKED),
+        help="'packed' trains Transformers several times faster: sentences lie end to end without "
+        "padding, texts are read as ids from disk, and nothing waits for the GPU. batch_size is "
+        "then the tokens of the longer side. 'stock' is OpenNMT-py's own loop.",
+    )
+    add(
+        "compute_dtype",
+        default="bf16",
+        choices=("bf16", "fp32"),
+        help="Of the matrix products of the packed loop; parameters stay fp32. Where bf16 can't "
+        "run, as on a CPU, fp32 is used.",
+    )
+    add(
+        "packed_data",
+        default=None,
+        metavar="FOLDER",
+        help="Where the packed loop keeps the texts as ids, which trainings on the same texts and "
+        "vocabularies share. Default: token-ids beside the model.",
+    )
+
+
 def patch_parser(parser_class: Any) -> None:
     """Make OpenNMT-py's parser refuse what it would silently drop or fail on much later."""
     parse_known_args = parser_class.parse_known_args
     validate_model_opts = parser_class.validate_model_opts.__func__
     validate_train_opts = parser_class.validate_train_opts.__func__
+    validate_prepare_opts = parser_class.validate_prepare_opts.__func__
     validate_translate_opts = parser_class.validate_translate_opts.__func__
 
     @functools.wraps(parse_known_args)
@@ -126,6 +159,14 @@ def patch_parser(parser_class: Any) -> None:
         if opt.world_size > 1 and opt.train_from:
             checkpoint_files.load(opt.train_from)  # a worker could only end with a traceback
 
+    @functools.wraps(validate_prepare_opts)
+    def checked_validate_prepare_opts(
+        cls: Any, opt: Namespace, build_vocab_only: bool = False
+    ) -> None:
+        validate_prepare_opts(cls, opt, build_vocab_only)
+        if not build_vocab_only and opt.training_loop == PACKED:
+            refuse_unsupported(opt)
+
     @functools.wraps(validate_translate_opts)
     def checked_validate_translate_opts(cls: Any, opt: Namespace) -> None:
         validate_translate_opts(cls, opt)
@@ -138,6 +179,7 @@ def patch_parser(parser_class: Any) -> None:
     parser_class.error = error
     parser_class.validate_model_opts = classmethod(checked_validate_model_opts)
     parser_class.validate_train_opts = classmethod(checked_validate_train_opts)
+    parser_class.validate_prepare_opts = classmethod(checked_validate_prepare_opts)
     parser_class.validate_translate_opts = classmethod(checked_validate_translate_opts)
 
 

@@ -66,6 +66,14 @@ def _patch_options(module: ModuleType) -> None:
         options.add_options(parser)
 
     module.model_opts = model_opts  # type: ignore[attr-defined]
+    original_train_opts = module.train_opts
+
+    @functools.wraps(original_train_opts)
+    def train_opts(parser: argparse.ArgumentParser) -> None:
+        original_train_opts(parser)
+        options.add_training_options(parser)
+
+    module.train_opts = train_opts  # type: ignore[attr-defined]
 
 
 def _patch_parser(module: ModuleType) -> None:
@@ -81,6 +89,12 @@ def _patch_model_builder(module: ModuleType) -> None:
 
 def _read_and_write_safely(module: ModuleType) -> None:
     module.torch = checkpoint_files.TorchForCheckpoints()  # type: ignore[attr-defined]
+
+
+def _patch_training(module: ModuleType) -> None:
+    from onmt_define.opennmt.packed_training import support  # not before OpenNMT-py is loaded
+
+    support.patch(module)
 
 
 def _patch_model(module: ModuleType) -> None:
@@ -129,6 +143,7 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "onmt.utils.parse": _patch_parser,
     "onmt.inference_engine": stock_repairs.patch_inference_engine,
     "onmt.model_builder": _patch_model_builder,
+    "onmt.train_single": _patch_training,
     "onmt.models.model": _patch_model,
     "onmt.models.model_saver": _patch_model_saver,
     "onmt.translate.translation_server": _patch_server,

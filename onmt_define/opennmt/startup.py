@@ -19,6 +19,7 @@ PATCHED_MODULES = dict.fromkeys(
         "onmt.opts",
         "onmt.utils.parse",
         "onmt.inference_engine",
+        "onmt.train_single",
         "onmt.model_builder",
         "onmt.models.model",
         "onmt.models.model_saver",

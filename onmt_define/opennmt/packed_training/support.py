@@ -1,0 +1,92 @@
+"""What the packed training loop can train, and the patch that puts it in OpenNMT-py's place."""
+
+import functools
+from argparse import Namespace
+from types import ModuleType
+from typing import Any
+
+from onmt_define.errors import UserError
+
+PACKED = "packed"
+
+REQUIRED = {
+    "model_task": "seq2seq",
+    "encoder_type": "transformer",
+    "decoder_type": "transformer",
+    "model_dtype": "fp32",
+    "batch_type": "tokens",
+    "parallel_mode": "data_parallel",
+    "generator_function": "softmax",
+}
+"""Options that must have this value; `compute_dtype` says in what type the step is computed."""
+
+REFUSED = (
+    *("max_relative_positions", "copy_attn", "lambda_align", "lambda_coverage", "n_src_feats"),
+    *("lora_layers", "lora_embedding", "quant_layers", "parallel_residual", "num_experts"),
+    *("sliding_window", "num_kv", "use_ckpting", "truncated_decoder", "zero_out_prompt_loss"),
+    *("lm_prior_model", "single_pass", "full_context_alignment"),
+)
+"""Options that must be off."""
+
+
+def refuse_unsupported(opt: Namespace) -> None:
+    """Raise `UserError` for an option that the packed loop doesn't know."""
+    for option, required in REQUIRED.items():
+        if getattr(opt, option, required) != required:
+            raise _cannot(f"{option} {getattr(opt, option)}", f"expected {required}")
+    for option in REFUSED:
+        if getattr(opt, option, None):
+            raise _cannot(option, "leave it out")
+    if opt.self_attn_type not in ("scaled-dot", "scaled-dot-flash"):
+        raise _cannot(f"self_attn_type {opt.self_attn_type}", "expected scaled-dot")
+    for name, corpus in opt.data.items():
+        if name == "valid":
+            continue
+        if corpus.get("transforms"):
+            raise _cannot(
+                f"transforms of data.{name} ({', '.join(corpus['transforms'])})",
+                "apply them to the text beforehand",
+            )
+        if corpus.get("path_txt") or corpus.get("path_align"):
+            raise _cannot(f"path_txt and path_align of data.{name}", "expected path_src, path_tgt")
+
+
+def _cannot(what: str, instead: str) -> UserError:
+    return UserError(
+        f"{what} can't be combined with training_loop packed: {instead}, or use training_loop stock"
+    )
+
+
+def patch(module: ModuleType) -> None:
+    """Let `onmt.train_single` build the packed loop where `training_loop` says so."""
+    build_iterator = module.build_dynamic_dataset_iter
+    build_trainer = module.build_trainer
+
+    @functools.wraps(build_iterator)
+    def build_dynamic_dataset_iter(
+        opt: Namespace, transforms_cls: Any, vocabs: Any, **settings: Any
+    ) -> Any:
+        if opt.training_loop != PACKED:
+            return build_iterator(opt, transforms_cls, vocabs, **settings)
+        if settings["task"] == module.CorpusTask.TRAIN:
+            from onmt_define.opennmt.packed_training.trainer import build_batches
+
+            return build_batches(opt, vocabs, settings["offset"], settings["stride"])
+        # Processes that only read the validation text would cost more time than they save.
+        alone = Namespace(**{**vars(opt), "num_workers": 0})
+        return build_iterator(alone, transforms_cls, vocabs, **settings)
+
+    @functools.wraps(build_trainer)
+    def build_packed_trainer(
+        opt: Namespace, device_id: int, *arguments: Any, **settings: Any
+    ) -> Any:
+        trainer = build_trainer(opt, device_id, *arguments, **settings)
+        if opt.training_loop == PACKED:
+            from onmt_define.opennmt.packed_training.trainer import PackedTrainer
+
+            trainer.__class__ = PackedTrainer
+            trainer.use_packed_steps(opt, device_id)
+        return trainer
+
+    module.build_dynamic_dataset_iter = build_dynamic_dataset_iter  # type: ignore[attr-defined]
+    module.build_trainer = build_packed_trainer  # type: ignore[attr-defined]
