@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -29,19 +30,17 @@ import yaml
 
 STOCK, PACKED = "stock", "packed"
 CONTENDERS = {
-    "stock": {"training_loop": STOCK},
+    "stock": {"training_loop": STOCK, "embedding_type": "standard"},
     "packed": {"training_loop": PACKED},
     "packed define": {"training_loop": PACKED, "embedding_type": "define"},
 }
 COLUMNS = (
     *("contender", "repeat", "gpus", "tokens_per_second", "seconds_to_first_report"),
-    *("memory_mb", "padding_share"),
+    "memory_mb",
 )
 PEAK_FLOPS = {"H100": 989e12, "H200": 989e12}
 SPECIALS = ("<unk>", "<blank>", "<s>", "</s>")
-REPORT = re.compile(
-    r"\[(\S+ \S+),\d+ INFO\] Step +(\d+)/.*bsz: +(\d+)/ *(\d+)/.* (\d+)/ *\d+ tok/s"
-)
+REPORT = re.compile(r"\[(\S+ \S+),\d+ INFO\] Step .* (\d+)/ *\d+ tok/s")
 
 
 def main() -> None:
@@ -63,7 +62,7 @@ def main() -> None:
     print_table(rows, arguments, reading)
 
 
-def parse_arguments() -> argparse.Namespace:
+def parse_arguments() -> Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -98,7 +97,7 @@ def parse_arguments() -> argparse.Namespace:
     return arguments
 
 
-def make_text(arguments: argparse.Namespace, folder: Path) -> dict[str, Path]:
+def make_text(arguments: Namespace, folder: Path) -> dict[str, Path]:
     """Both sides and a vocabulary; made up unless given."""
     words = [*SPECIALS, *(f"w{number}" for number in range(arguments.vocabulary - len(SPECIALS)))]
     if arguments.source:
@@ -129,7 +128,7 @@ def make_text(arguments: argparse.Namespace, folder: Path) -> dict[str, Path]:
 
 
 def configuration(
-    name: str, arguments: argparse.Namespace, text: dict[str, Path], folder: Path
+    name: str, arguments: Namespace, text: dict[str, Path], folder: Path
 ) -> dict[str, Any]:
     """The options of one training; the model is the same but for its embedding."""
     packed = CONTENDERS[name]["training_loop"] == PACKED
@@ -186,9 +185,7 @@ def configuration(
     )
 
 
-def measure(
-    name: str, arguments: argparse.Namespace, text: dict[str, Path], folder: Path
-) -> dict[str, Any]:
+def measure(name: str, arguments: Namespace, text: dict[str, Path], folder: Path) -> dict[str, Any]:
     """Run one training; its speed, memory and the time before it got going."""
     path = folder / "train.yaml"
     path.write_text(yaml.safe_dump(configuration(name, arguments, text, folder)))
@@ -204,15 +201,14 @@ def measure(
     for line in process.stdout:
         lines.append(line)
         if match := REPORT.search(line):
-            reports.append(
-                (datetime.fromisoformat(match[1]).timestamp(), *map(int, match.groups()[1:]))
-            )
+            when = datetime.fromisoformat(match[1]).timestamp()
+            reports.append((when, int(match[2])))
             memory = max(memory, memory_in_use(arguments.gpus))
     if process.wait() or len(reports) < 4:
         sys.exit(f"{name} failed:\n{''.join(lines[-40:])}")
     settled = reports[len(reports) // 3 :]
     return {
-        "tokens_per_second": round(statistics.median(report[4] for report in settled)),
+        "tokens_per_second": round(statistics.median(speed for _, speed in settled)),
         "seconds_to_first_report": round(reports[0][0] - started, 1),
         "memory_mb": memory,
     }
@@ -226,18 +222,14 @@ def memory_in_use(gpus: int) -> int:
     return int(subprocess.run(command, capture_output=True, text=True).stdout.split()[0])
 
 
-def reading_speed(arguments: argparse.Namespace, text: dict[str, Path], folder: Path) -> float:
+def reading_speed(arguments: Namespace, text: dict[str, Path], folder: Path) -> float:
     """Source tokens a second at which the packed loop's batches alone are made."""
     from onmt_define.opennmt.packed_training.batches import Corpus, PackedBatches, SpecialTokens
     from onmt_define.opennmt.packed_training.token_files import open_token_file
 
-    class Vocabulary:
-        ids_to_tokens = [
-            line.split("\t")[0] for line in (folder / "vocabulary").read_text("utf-8").splitlines()
-        ]
-        default_id = 0
-
-    sides = (open_token_file(text[side], Vocabulary, folder, print) for side in ("src", "tgt"))
+    lines = (folder / "vocabulary").read_text("utf-8").splitlines()
+    vocabulary = Namespace(ids_to_tokens=[line.split("\t")[0] for line in lines], default_id=0)
+    sides = (open_token_file(text[side], vocabulary, folder, print) for side in ("src", "tgt"))
     batches = iter(
         PackedBatches([Corpus(*sides, 1)], SpecialTokens(1, 1, 2, 3), arguments.tokens, seed=1)
     )
@@ -248,15 +240,15 @@ def reading_speed(arguments: argparse.Namespace, text: dict[str, Path], folder: 
     return read / (time.perf_counter() - started)
 
 
-def flops_per_token(arguments: argparse.Namespace) -> float:
-    """Forward and backward of one source token and the target token beside it, attention left out."""
+def flops_per_token(arguments: Namespace) -> float:
+    """Forward and backward of a source token and the target token beside it; not attention."""
     width, layers = arguments.width, arguments.layers
     feed_forward = 2 * width * arguments.ff
     encoder, decoder = 4 * width**2 + feed_forward, 8 * width**2 + feed_forward
     return 6 * (layers * (encoder + decoder) + width * arguments.vocabulary)
 
 
-def print_table(rows: list[dict[str, Any]], arguments: argparse.Namespace, reading: float) -> None:
+def print_table(rows: list[dict[str, Any]], arguments: Namespace, reading: float) -> None:
     """Medians over the repetitions, with ratios to the first contender."""
     names = list(dict.fromkeys(row["contender"] for row in rows))
 

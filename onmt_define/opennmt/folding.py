@@ -102,7 +102,8 @@ def _table(checkpoint: dict[str, Any], side: str, state: dict[str, Tensor]) -> T
 
 
 def _plain_options(options: Namespace) -> Namespace:
-    ours = {name for name in vars(options) if name.startswith(("define_", "embedding_type"))}
+    prefixes = ("define_", "embedding_type", "packed_", "training_loop", "compute_dtype")
+    ours = {name for name in vars(options) if name.startswith(prefixes)}
     plain = {name: value for name, value in vars(options).items() if name not in ours}
     # A classifier of its own width m can't be the table that it was tied to. The attention is the
     # same under both of its names, and CTranslate2 knows this one; OpenNMT-py takes the name from

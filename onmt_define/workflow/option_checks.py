@@ -1,6 +1,7 @@
 """Checks of the configuration's OpenNMT-py options, made before the first job starts."""
 
 import warnings
+from argparse import Namespace
 from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
@@ -11,10 +12,11 @@ import yaml
 
 import onmt_define.opennmt.startup  # noqa: F401  before OpenNMT-py, also outside site-packages
 from onmt_define.errors import UserError
+from onmt_define.opennmt.packed_training.support import PACKED, refuse_unsupported
 
 TRAINING_SET_BY_THE_WORKFLOW = (
-    *("config", "data", "gpu_ranks", "log_file", "save_config", "save_model", "seed"),
-    *("src_vocab", "tgt_vocab", "train_from", "world_size"),
+    *("config", "data", "gpu_ranks", "log_file", "packed_data", "save_config", "save_model"),
+    *("seed", "src_vocab", "tgt_vocab", "train_from", "world_size"),
 )
 DECODING_SET_BY_THE_WORKFLOW = (
     *("config", "gpu", "gpu_ranks", "log_file", "model", "output", "save_config", "src"),
@@ -73,6 +75,8 @@ def check_training_options(options: dict[str, Any], where: str) -> None:
 
 
 def _check_training_combinations(opt: Any) -> None:
+    if opt.training_loop == PACKED:
+        refuse_unsupported(Namespace(**{**vars(opt), "data": {}}))
     if opt.keep_checkpoint == 0:
         raise UserError("keep_checkpoint is 0, expected at least 1, or -1 to keep all")
     if opt.decay_method in ("noam", "noamwd") and opt.warmup_steps == 0:

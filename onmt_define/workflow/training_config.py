@@ -34,6 +34,7 @@ def resolve_training(
         "src_vocab": vocabulary["src"],
         "tgt_vocab": vocabulary["tgt"],
         "save_model": str(Path(output_dir) / "checkpoints" / "checkpoint"),
+        "packed_data": str(bpe / "token-ids"),
         **options,
         "seed": seed,
     }

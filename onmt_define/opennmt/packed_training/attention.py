@@ -13,6 +13,8 @@ from torch.nn import functional
 from onmt_define.opennmt.packed_training.batches import Side
 
 OLDEST_FLASH_CAPABILITY = (8, 0)
+GROUPS = 6
+"""Groups of sentences that are padded to their own longest one."""
 
 
 def flash_runs_on(device: torch.device) -> bool:
@@ -73,30 +75,65 @@ def padded_attention(
     dropout: float,
 ) -> Tensor:
     """The same in any type, on any device."""
-    of_query, of_key = queries.offsets.diff(), keys.offsets.diff()
-    query_at, key_at = _places(queries, of_query), _places(keys, of_key)
+    of_query, of_key = queries.offsets.tolist(), keys.offsets.tolist()
+    # In groups, so that short sentences aren't padded to the length of the longest.
+    size = max(1, -(-(len(of_query) - 1) // GROUPS))
+    outputs = []
+    for first in range(0, len(of_query) - 1, size):
+        group = slice(first, min(first + size, len(of_query) - 1) + 1)
+        bounds, key_bounds = of_query[group], of_key[group]
+        rows, key_rows = slice(bounds[0], bounds[-1]), slice(key_bounds[0], key_bounds[-1])
+        outputs.append(
+            _attention_in_group(
+                query[rows],
+                key[key_rows],
+                value[key_rows],
+                queries.positions[rows],
+                keys.positions[key_rows],
+                queries.offsets[group].diff(),
+                keys.offsets[group].diff(),
+                causal,
+                dropout,
+            )
+        )
+    return torch.cat(outputs)
 
-    def lay_out(packed: Tensor, places: tuple[Tensor, Tensor], lengths: Tensor) -> Tensor:
-        shape = (len(lengths), int(lengths.max()), *packed.shape[1:])
-        return packed.new_zeros(shape).index_put(places, packed).transpose(1, 2)
 
-    key_number = torch.arange(int(of_key.max()), device=key.device)
-    allowed = (key_number < of_key[:, None])[:, None, None, :]
+def _attention_in_group(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    query_positions: Tensor,
+    key_positions: Tensor,
+    query_lengths: Tensor,
+    key_lengths: Tensor,
+    causal: bool,
+    dropout: float,
+) -> Tensor:
+    query_at = _sequence_of_each(query_lengths), query_positions
+    key_at = _sequence_of_each(key_lengths), key_positions
+    shape = (len(query_lengths), int(query_lengths.max()), int(key_lengths.max()))
+
+    def lay_out(packed: Tensor, places: tuple[Tensor, Tensor], longest: int) -> Tensor:
+        padded = packed.new_zeros(shape[0], longest, *packed.shape[1:])
+        return padded.index_put(places, packed).transpose(1, 2)
+
+    key_number = torch.arange(shape[2], device=key.device)
+    allowed = (key_number < key_lengths[:, None])[:, None, None, :]
     if causal:
         allowed = allowed & (key_number <= key_number[:, None])
     # A query without keys would be 0/0; its sequence has no tokens.
-    allowed = allowed | (of_key == 0)[:, None, None, None]
+    allowed = allowed | (key_lengths == 0)[:, None, None, None]
     output = functional.scaled_dot_product_attention(
-        lay_out(query, query_at, of_query),
-        lay_out(key, key_at, of_key),
-        lay_out(value, key_at, of_key),
+        lay_out(query, query_at, shape[1]),
+        lay_out(key, key_at, shape[2]),
+        lay_out(value, key_at, shape[2]),
         attn_mask=allowed,
         dropout_p=dropout,
     )
     return output.transpose(1, 2)[query_at]
 
 
-def _places(side: Side, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """Sequence and place in it of each token."""
-    sequence = torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)
-    return sequence, side.positions
+def _sequence_of_each(lengths: Tensor) -> Tensor:
+    """Number of the sequence that each token belongs to."""
+    return torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)

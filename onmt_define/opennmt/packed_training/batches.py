@@ -249,6 +249,9 @@ class PackedBatches:
         return lengths
 
     def _pack(self, corpus: np.ndarray, line: np.ndarray, of_all: list[Cut]) -> PackedBatch:
+        if not self.fixed:  # sentences of like length side by side need less padding
+            by_length = np.argsort(self._lengths_of(corpus, line)[1], kind="stable")
+            corpus, line = corpus[by_length], line[by_length]
         source_lengths, target_lengths = self._lengths_of(corpus, line)
         source = _concatenate([each.source for each in self.corpora], corpus, line)
         words = _concatenate([each.target for each in self.corpora], corpus, line)

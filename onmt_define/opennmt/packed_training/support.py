@@ -8,6 +8,7 @@ from typing import Any
 from onmt_define.errors import UserError
 
 PACKED = "packed"
+VALIDATION = "valid"  # OpenNMT-py's name for the one corpus that isn't trained on
 
 REQUIRED = {
     "model_task": "seq2seq",
@@ -40,7 +41,7 @@ def refuse_unsupported(opt: Namespace) -> None:
     if opt.self_attn_type not in ("scaled-dot", "scaled-dot-flash"):
         raise _cannot(f"self_attn_type {opt.self_attn_type}", "expected scaled-dot")
     for name, corpus in opt.data.items():
-        if name == "valid":
+        if name == VALIDATION:
             continue
         if corpus.get("transforms"):
             raise _cannot(
@@ -77,15 +78,13 @@ def patch(module: ModuleType) -> None:
         return build_iterator(alone, transforms_cls, vocabs, **settings)
 
     @functools.wraps(build_trainer)
-    def build_packed_trainer(
-        opt: Namespace, device_id: int, *arguments: Any, **settings: Any
-    ) -> Any:
-        trainer = build_trainer(opt, device_id, *arguments, **settings)
+    def build_packed_trainer(opt: Namespace, *arguments: Any, **settings: Any) -> Any:
+        trainer = build_trainer(opt, *arguments, **settings)
         if opt.training_loop == PACKED:
             from onmt_define.opennmt.packed_training.trainer import PackedTrainer
 
             trainer.__class__ = PackedTrainer
-            trainer.use_packed_steps(opt, device_id)
+            trainer.use_packed_steps(opt)
         return trainer
 
     module.build_dynamic_dataset_iter = build_dynamic_dataset_iter  # type: ignore[attr-defined]

@@ -67,9 +67,9 @@ def build_batches(opt: Namespace, vocabs: Any, rank: int, ranks: int) -> PackedB
 class PackedTrainer(Trainer):
     """Takes `PackedBatches` and makes each step of them."""
 
-    def use_packed_steps(self, opt: Namespace, device_id: int) -> None:
+    def use_packed_steps(self, opt: Namespace) -> None:
         """Prepare model and optimizer; to be called once, after construction."""
-        self.device = torch.device("cuda", device_id) if device_id >= 0 else torch.device("cpu")
+        self.device = next(self.model.parameters()).device
         half = opt.compute_dtype == "bf16" and flash_runs_on(self.device)
         dtype = torch.bfloat16 if half else torch.float32
         compiled = half and has_triton()
@@ -90,7 +90,7 @@ class PackedTrainer(Trainer):
         if self.replicas > 1:
             packed = DistributedDataParallel(
                 packed,
-                device_ids=[device_id],
+                device_ids=[self.device] if self.device.type == "cuda" else None,
                 broadcast_buffers=False,
                 gradient_as_bucket_view=True,
             )

@@ -6,7 +6,6 @@ CPU counterparts.
 """
 
 import importlib.abc
-import importlib.machinery
 import sys
 
 
@@ -14,7 +13,8 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name != "onmt.train_single":
             return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        others = (finder for finder in sys.meta_path if finder is not self)  # the plug-in's, too
+        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)))
         original = spec.loader.exec_module
 
         def exec_module(module):

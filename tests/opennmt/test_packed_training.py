@@ -1,0 +1,143 @@
+"""`onmt_train` with `training_loop: packed`: real trainings of a tiny model."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from onmt_define.opennmt.checkpoint_files import load
+
+PACKED = ("-training_loop", "packed", "-batch_type", "tokens", "-batch_size", "100")
+NO_DROPOUT = ("-dropout", "0", "-attention_dropout", "0")
+
+
+@pytest.fixture
+def train(toy, run_command, tmp_path):
+    """Run `onmt_train` with the packed loop: what it printed."""
+
+    def run(*options, fails=False, env=None):
+        result = run_command(
+            *("onmt_train", "-config", "train.yaml", *PACKED, "-save_model", tmp_path / "m"),
+            *options,
+            cwd=toy,
+            **({"env": env} if env else {}),
+        )
+        output = result.stdout + result.stderr
+        assert (result.returncode != 0) == fails, output
+        return output
+
+    return run
+
+
+def reports(output):
+    """Step, accuracy and perplexity of each report."""
+    return re.findall(r"Step +(\d+)/.*?acc: +([\d.]+); ppl: +([\d.]+)", output)
+
+
+def test_trains_and_translates(train, toy, run_command, tmp_path):
+    output = train("-train_steps", "60", "-report_every", "20")
+    assert "training_loop packed on cpu: fp32, padded attention, not compiled" in output
+    first, *_, last = [float(perplexity) for _, _, perplexity in reports(output)]
+    assert last < 0.8 * first
+    assert "Validation perplexity" in output
+    result = run_command(
+        *("onmt_translate", "-model", tmp_path / "m_step_60.pt", "-src", "valid.src"),
+        *("-output", tmp_path / "hyp"),
+        cwd=toy,
+    )
+    assert result.returncode == 0, result.stderr
+    assert len((tmp_path / "hyp").read_text().splitlines()) == 20
+
+
+def test_goes_on_at_the_same_sentence(train, tmp_path):
+    steps = ("-save_checkpoint_steps", "10", "-report_every", "2", *NO_DROPOUT)
+    straight = reports(train("-train_steps", "20", *steps))
+    resumed = reports(
+        train(
+            *("-train_steps", "20", *steps, "-train_from", tmp_path / "m_step_10.pt"),
+            *("-seed", "99"),
+        )
+    )
+    assert resumed == straight[-len(resumed) :]
+    assert len(resumed) == 5
+
+
+def test_stock_loop_goes_on_from_a_packed_checkpoint(train, tmp_path):
+    train("-train_steps", "10")
+    train("-train_steps", "20", "-train_from", tmp_path / "m_step_10.pt", "-training_loop", "stock")
+    train("-train_steps", "30", "-train_from", tmp_path / "m_step_20.pt")
+    assert load(tmp_path / "m_step_30.pt")["optim"]["training_step"] == 31
+
+
+def test_texts_become_ids_once(train, tmp_path):
+    train("-train_steps", "10")
+    files = sorted((tmp_path / "token-ids").glob("*/ids"))
+    assert len(files) == 2
+    times = [file.stat().st_mtime_ns for file in files]
+    train("-train_steps", "10", "-seed", "2")
+    assert [file.stat().st_mtime_ns for file in files] == times
+
+
+def test_accumulation_averages_and_dropout_schedule(train):
+    output = train(
+        *("-train_steps", "10", "-accum_count", "2", "-average_decay", "0.01"),
+        *("-dropout", "0.1", "0.2", "-attention_dropout", "0.1", "0.1"),
+        *("-dropout_steps", "0", "4", "-max_grad_norm", "1"),
+    )
+    assert "Updated dropout/attn dropout to 0.2" in output
+    assert len(reports(output)) == 2
+
+
+def test_two_processes_read_different_sentences(train, tmp_path):
+    shim = Path(__file__).parent / "two_cpu_workers"
+    steps = ("-train_steps", "10", *NO_DROPOUT, "-report_every", "1")
+    alone = reports(train(*steps, "-accum_count", "2"))
+    together = reports(
+        train(
+            *(*steps, "-world_size", "2", "-gpu_ranks", "0", "1", "-gpu_backend", "gloo"),
+            *("-master_port", str(20000 + os.getpid() % 20000)),
+            env={"PYTHONPATH": str(shim)},
+        )
+    )
+    # The same sentences in every step, on two processes or in two halves.
+    assert together == alone
+    assert len(alone) == 10
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (
+            ("-encoder_type", "brnn"),
+            "encoder_type brnn can't be combined with",
+        ),
+        (("-model_dtype", "fp16"), "model_dtype fp16 can't be combined with"),
+        (("-batch_size", "2"), "fits into batch_size 2 tokens"),
+        (("-training_loop", "pakced"), "training_loop is 'pakced', expected one of"),
+    ],
+)
+def test_bad_options_get_a_sentence(train, options, sentence):
+    output = train(*options, fails=True)
+    assert sentence in output
+    assert "Traceback" not in output
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [(b"w1 \xff w2", "isn't UTF-8"), ("w1 w2\uffe8x".encode(), "U+FFE8")],
+)
+def test_bad_text_gets_a_sentence(train, toy, tmp_path, line, sentence):
+    text = tmp_path / "text"
+    text.write_bytes(b"w1 w2\n" + line + b"\n")
+    data = yaml.safe_load((toy / "train.yaml").read_text())["data"]
+    data["train"]["path_src"] = str(text)
+    config = tmp_path / "bad.yaml"
+    options = yaml.safe_load((toy / "train.yaml").read_text())
+    config.write_text(yaml.safe_dump(options | {"data": data}))
+    output = train("-config", config, fails=True)
+    assert f"{text}, line 2" in output
+    assert sentence in output
+    assert "Traceback" not in output
+    assert not list(tmp_path.glob("token-ids/*/complete"))
