@@ -24,7 +24,7 @@ from onmt_define.lm import training
 from onmt_define.lm.commands import add_commands, read_run, require_gpus
 from onmt_define.lm.evaluation import load_model, perplexity
 from onmt_define.lm.lstm import build_model
-from onmt_define.lm.training import BpttBatches, checkpoints, train
+from onmt_define.lm.training import BpttBatches, lm_checkpoints, train
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "train_language_model.py"
 DEFINE = {
@@ -35,6 +35,11 @@ DEFINE = {
     "depth": 3,
     "max_groups": 4,
 }
+
+
+def checkpoints(folder):
+    """Paths of the checkpoints, the newest first."""
+    return [path for _, path in lm_checkpoints(folder).by_step()]
 
 
 @pytest.fixture(autouse=True)

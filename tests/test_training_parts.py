@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
-from onmt_define.workflow import checkpoints, gpus
+from onmt_define.workflow import gpus
 from onmt_define.workflow.learning_curve import LearningCurve
 from onmt_define.workflow.scoring import score
+from onmt_define.workflow.training import opennmt_checkpoints
 from onmt_define.workflow.training_config import resolve_training, spread_over_gpus
 from onmt_define.workflow.training_record import count_parameters
 from onmt_define.workflow.translating import decode_bpe
@@ -93,7 +94,10 @@ def test_newest_whole_checkpoint_is_found_and_truncated_ones_go(tmp_path):
     newest = tmp_path / "checkpoint_step_100.pt"
     newest.write_bytes(newest.read_bytes()[:-500])
     (tmp_path / "checkpoint_step_200.pt").write_bytes(b"")
-    assert checkpoints.newest_valid(tmp_path) == (20, tmp_path / "checkpoint_step_20.pt")
+    (tmp_path / ".checkpoint_step_300.pt.4711.part").write_bytes(b"PK")
+    step, path, content = opennmt_checkpoints(tmp_path).newest_valid()
+    assert (step, path) == (20, tmp_path / "checkpoint_step_20.pt")
+    assert content["model"]["x"].sum() == 1000
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "checkpoint_step_10.pt",
         "checkpoint_step_20.pt",
@@ -106,7 +110,7 @@ def test_a_flipped_byte_is_noticed(tmp_path):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0xFF
     path.write_bytes(content)
-    assert checkpoints.newest_valid(tmp_path) is None
+    assert opennmt_checkpoints(tmp_path).newest_valid() is None
 
 
 class Hostile:
@@ -117,15 +121,15 @@ class Hostile:
 def test_a_hostile_checkpoint_does_not_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     save_checkpoint(tmp_path / "checkpoint_step_10.pt", optim=Hostile())
-    assert checkpoints.newest_valid(tmp_path) is None
+    assert opennmt_checkpoints(tmp_path).newest_valid() is None
     assert not (tmp_path / "hostile-ran").exists()
 
 
 def test_old_checkpoints_are_pruned(tmp_path):
     for step in (10, 20, 30, 100):
         save_checkpoint(tmp_path / f"checkpoint_step_{step}.pt")
-    checkpoints.prune(tmp_path, keep=2)
-    assert [step for step, _ in checkpoints.by_step(tmp_path)] == [100, 30]
+    opennmt_checkpoints(tmp_path).prune(keep=2)
+    assert [step for step, _ in opennmt_checkpoints(tmp_path).by_step()] == [100, 30]
 
 
 def test_parameters_are_counted_once_and_without_positions():

@@ -24,6 +24,7 @@ from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.plugins.environments import LightningEnvironment
 from torch import Tensor
 
+from onmt_define.checkpoint_folder import CheckpointFolder
 from onmt_define.environment import describe_device, versions
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
@@ -33,6 +34,7 @@ from onmt_define.lm.evaluation import perplexity, save_model, write_record
 from onmt_define.lm.lstm import LanguageModel, build_model, count_parameters
 from onmt_define.progress_line import SECONDS_BETWEEN_LINES, progress_line
 from onmt_define.run_folder import only_writer
+from onmt_define.stop_signals import StopRequest
 
 logger = logging.getLogger(__name__)
 
@@ -278,32 +280,30 @@ class _Window:
 class SaveCheckpoints(Checkpoint):
     """Write a checkpoint every so many steps, after each epoch, and when asked to stop.
 
-    SIGTERM and SIGUSR1 (a cluster's warning that the time is up) let the step end, save, and leave
-    with status 128 + the signal's number.
+    SIGTERM and SIGUSR1 let the step end, save, and leave with status 128 + the signal's number.
     """
 
     def __init__(self, folder: Path, save_every: int) -> None:
         self.folder = folder
         self.save_every = save_every
-        self.signal: int | None = None
+        self.request = StopRequest()
 
     def on_train_start(self, *_: Any) -> None:
         """Take over the signals; Lightning's own handler leaves with status 0 and saves nothing."""
-        for number in (signal.SIGTERM, signal.SIGUSR1):
-            signal.signal(number, self._note_signal)
+        self.request.listen()
 
     def on_train_batch_end(self, trainer: lightning.Trainer, *_: Any) -> None:
         """Save if due; the last step of an epoch is saved after its validation."""
         if trainer.is_last_batch:
             return
-        if self.signal is not None:
+        if self.request.signal is not None:
             self._save(trainer)
-            name = signal.Signals(self.signal).name
+            name = signal.Signals(self.request.signal).name
             report(
                 f"stopped by {name} after step {trainer.global_step:,}; "
                 "the same command goes on from there"
             )
-            raise SystemExit(128 + self.signal)
+            raise SystemExit(128 + self.request.signal)
         if trainer.global_step % self.save_every == 0:
             self._save(trainer)
 
@@ -311,30 +311,22 @@ class SaveCheckpoints(Checkpoint):
         """Save the end of an epoch."""
         self._save(trainer)
 
-    def _note_signal(self, number: int, _: Any) -> None:
-        self.signal = number
-
     def _save(self, trainer: lightning.Trainer) -> None:
         with complete_or_absent(self.folder / f"step-{trainer.global_step:09}.ckpt") as temporary:
             trainer.save_checkpoint(temporary, weights_only=False)
-        for path in checkpoints(self.folder)[KEPT_CHECKPOINTS:]:
-            path.unlink()
+        lm_checkpoints(self.folder).prune(KEPT_CHECKPOINTS)
 
 
-def checkpoints(folder: Path) -> list[Path]:
-    """Checkpoints of a folder, the newest first."""
-    return sorted(folder.glob("step-*.ckpt"), reverse=True)
+def lm_checkpoints(folder: Path) -> CheckpointFolder:
+    """The checkpoints of a language model's training."""
 
-
-def newest_valid_checkpoint(folder: Path) -> tuple[Path, dict[str, Any]] | None:
-    """The newest checkpoint that can be read, and its content; a damaged one is passed over."""
-    for path in checkpoints(folder):
+    def read(path: Path) -> dict[str, Any]:
         try:
-            return path, torch.load(path, map_location="cpu", weights_only=True)
+            return torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:  # torch.load has no closed list of what it raises
-            logger.warning("%s can't be read: %s", path, error)
-            report(f"{path} is damaged, going back to the checkpoint before it")
-    return None
+            raise UserError(f"{path} can't be read: {error}") from error
+
+    return CheckpointFolder(folder, r"step-(\d+)\.ckpt", read)
 
 
 def check_same_run(
@@ -460,13 +452,13 @@ def _train(settings: dict[str, Any], output: Path, gpus: int, device: str) -> No
 def _checkpoint_to_go_on_from(
     folder: Path, settings: dict[str, Any], corpus: Corpus
 ) -> tuple[Path | None, int]:
-    found = newest_valid_checkpoint(folder)
+    found = lm_checkpoints(folder).newest_valid()
     if found is None:
         return None, 0
-    path, content = found
+    step, path, content = found
     check_same_run(path, content["language_model"], settings, corpus)
-    report(f"[{settings['run']}] going on from step {content['global_step']:,} ({path})")
-    return path, content["global_step"]
+    report(f"[{settings['run']}] going on from step {step:,} ({path})")
+    return path, step
 
 
 def _tries(metrics: Path) -> list[dict[str, int]]:

@@ -5,7 +5,7 @@ In the output folder: `checkpoints/` and `learning_curve.json` while it runs, `m
 newest whole checkpoint.
 """
 
-import ctypes
+import functools
 import json
 import os
 import signal
@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any, TextIO
 
+from onmt_define.checkpoint_folder import CheckpointFolder
 from onmt_define.environment import describe_device
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
@@ -22,7 +23,7 @@ from onmt_define.opennmt import checkpoint_files
 from onmt_define.progress_line import SECONDS_BETWEEN_LINES, progress_line
 from onmt_define.run_folder import only_writer
 from onmt_define.schema import load_yaml
-from onmt_define.workflow import checkpoints
+from onmt_define.stop_signals import StopRequest, die_with_parent, stop_signal
 from onmt_define.workflow.gpus import lease, usable_gpus
 from onmt_define.workflow.learning_curve import LearningCurve
 from onmt_define.workflow.training_config import spread_over_gpus
@@ -61,39 +62,56 @@ def train(
     (output / "checkpoints").mkdir(parents=True, exist_ok=True)
     with only_writer(output), open(log_path, "a", encoding="utf-8") as log:
         state = _State.load(output / "learning_curve.json")
-        resume = checkpoints.newest_valid(output / "checkpoints")
-        step = resume[0] if resume else 0
+        checkpoints = opennmt_checkpoints(output / "checkpoints")
+        keep = max(1, config.get("keep_checkpoint", -1))
+        newest = checkpoints.newest_valid()
+        step = newest[0] if newest else 0
         if step < config["train_steps"]:
+            # OpenNMT-py knows nothing of those that it wrote before it was stopped.
+            checkpoints.prune(keep)
             state.start_try(step)
+            resume = newest[:2] if newest else None
             if resume:
                 print(f"[{name}] going on from step {step:,} ({resume[1]})", file=sys.stderr)
+            del newest  # its weights needn't wait in memory
             with lease(use_gpus, name) as ids:
                 command = _command(config_path, config, resume, use_gpus)
                 _run(command, ids, threads, name, config["train_steps"], state, log)
-            resume = checkpoints.newest_valid(output / "checkpoints")
-            if resume is None or resume[0] < config["train_steps"]:
-                reached = resume[0] if resume else 0
+            newest = checkpoints.newest_valid()
+            reached = newest[0] if newest else 0
+            if reached < config["train_steps"]:
                 raise UserError(
                     f"training {name} ended at step {reached} of {config['train_steps']} without "
                     f"an error of its own; see {log_path}"
                 )
-        assert resume is not None
-        checkpoints.prune(output / "checkpoints", max(1, config.get("keep_checkpoint", -1)))
-        checkpoint = checkpoint_files.load(resume[1])
+        assert newest is not None
+        steps, _, checkpoint = newest
+        checkpoints.prune(keep)
         record = training_record(
             checkpoint,
             run=output.parent.name,
             seed=config["seed"],
             corpus=corpus,
-            steps=resume[0],
+            steps=steps,
             device=describe_device(use_gpus, threads),
             curve=state.curve,
             tries=state.tries,
         )
         with complete_or_absent(output / "record.json") as temporary:
             temporary.write_text(json.dumps(record, indent=1), encoding="utf-8")
-        with complete_or_absent(output / "model.pt") as temporary:
-            checkpoint_files.save({**checkpoint, "optim": None}, temporary)
+        checkpoint_files.save({**checkpoint, "optim": None}, output / "model.pt")
+
+
+def opennmt_checkpoints(folder: Path) -> CheckpointFolder:
+    """The checkpoints of an OpenNMT-py training, each with all that going on from it needs."""
+
+    def read(path: Path) -> dict[str, Any]:
+        checkpoint = checkpoint_files.load(path)
+        if not {"model", "optim"} <= checkpoint.keys():
+            raise UserError(f"{path} lacks the weights or the optimizer's state")
+        return checkpoint
+
+    return CheckpointFolder(folder, r"checkpoint_step_(\d+)\.pt", read)
 
 
 class _State:
@@ -164,32 +182,29 @@ def _run(
         text=True,
         encoding="utf-8",
         errors="replace",
-        preexec_fn=_die_with_parent,
+        preexec_fn=functools.partial(die_with_parent, os.getpid()),
     )
-    signal.signal(signal.SIGTERM, lambda *_: process.terminate())
     progress = _Progress(name, train_steps, state.tries[-1]["from_step"])
     last_line = ""
     assert process.stdout is not None
-    for line in process.stdout:
-        log.write(line)
-        log.flush()
-        last_line = line.strip() or last_line
-        is_report = state.curve.read_line(line)
-        if is_report or "Validation accuracy" in line:
-            state.tries[-1]["seconds"] = round(time.monotonic() - started, 1)
-            state.save()
-        if is_report:
-            progress.show(state.curve.training[-1])
-    if process.wait() != 0:
-        raise UserError(
-            f"training {name} ended with status {process.returncode} ({last_line}); see {log.name}"
-        )
-
-
-def _die_with_parent() -> None:
-    """A training must not go on writing after its wrapper was killed (Linux, PR_SET_PDEATHSIG)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    with StopRequest().listening(process.send_signal):
+        for line in process.stdout:
+            log.write(line)
+            log.flush()
+            last_line = line.strip() or last_line
+            is_report = state.curve.read_line(line)
+            if is_report or "Validation accuracy" in line:
+                state.tries[-1]["seconds"] = round(time.monotonic() - started, 1)
+                state.save()
+            if is_report:
+                progress.show(state.curve.training[-1])
+        status = process.wait()
+    if number := stop_signal(status):
+        name_of_signal = signal.Signals(number).name
+        print(f"[{name}] stopped by {name_of_signal}; the same command goes on", file=sys.stderr)
+        raise SystemExit(128 + number)
+    if status != 0:
+        raise UserError(f"training {name} ended with status {status} ({last_line}); see {log.name}")
 
 
 class _Progress:
