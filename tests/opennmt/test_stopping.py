@@ -10,7 +10,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-import yaml
 from paths import BIN
 
 from onmt_define.opennmt.checkpoint_files import load
