@@ -34,9 +34,10 @@ def describe(owner: dict[str, Any]) -> str:
 
 
 def write(owner: dict[str, Any], path: Path) -> None:
-    """Write an owner's file, whole or not at all."""
+    """Write an owner's file, whole or not at all, for everybody to read."""
     with complete_or_absent(path) as temporary:
         temporary.write_text(json.dumps(owner), encoding="utf-8")
+        temporary.chmod(0o644)
 
 
 def read(path: Path) -> dict[str, Any] | None:

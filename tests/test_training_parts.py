@@ -1,9 +1,7 @@
-"""The parts of a training's wrapper: configuration, log lines, checkpoints, GPU leases, scores."""
+"""The parts of a training's wrapper: configuration, log lines, checkpoints, scores."""
 
 import json
 import os
-import subprocess
-import sys
 from argparse import Namespace
 
 import pytest
@@ -13,7 +11,6 @@ from hypothesis import strategies as st
 
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
-from onmt_define.workflow import gpus
 from onmt_define.workflow.learning_curve import LearningCurve
 from onmt_define.workflow.scoring import score
 from onmt_define.workflow.training import opennmt_checkpoints
@@ -150,48 +147,6 @@ def test_parameters_are_counted_once_and_without_positions():
     assert list(parts.values()) == [10, 10, 3, 4, 15, 42]
     opt.share_embeddings = opt.share_decoder_embeddings = True
     assert list(count_parameters(checkpoint).values()) == [10, 0, 3, 4, 5, 22]
-
-
-HOLD = """
-import sys
-from onmt_define.workflow import gpus
-with gpus.lease(int(sys.argv[1]), "holder") as ids:
-    print(*ids, flush=True)
-    sys.stdin.read()
-"""
-
-
-@pytest.fixture
-def four_gpus(monkeypatch, tmp_path):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    monkeypatch.setattr("tempfile.tempdir", None)
-
-
-def hold(number):
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(number)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    return process, process.stdout.readline().split()
-
-
-def test_leases_are_disjoint_and_end_with_their_process(four_gpus):
-    first, held = hold(2)
-    with gpus.lease(2, "second") as others:
-        assert not set(held) & set(others)
-        first.kill()
-        first.wait()
-        with gpus.lease(2, "third") as freed:
-            assert sorted(freed) == sorted(held)
-
-
-def test_asking_for_more_gpus_than_there_are_fails_at_once(four_gpus):
-    with pytest.raises(UserError, match="asks for 5 GPUs, but 4 are visible"), gpus.lease(5, "job"):
-        pass
 
 
 def test_nothing_half_written_stays_under_the_final_name(tmp_path):

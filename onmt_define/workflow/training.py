@@ -24,8 +24,9 @@ from onmt_define.progress_line import SECONDS_BETWEEN_LINES, progress_line
 from onmt_define.run_folder import only_writer
 from onmt_define.schema import load_yaml
 from onmt_define.stop_signals import StopRequest, die_with_parent, stop_signal
-from onmt_define.workflow.gpus import lease, usable_gpus
+from onmt_define.workflow.gpus import usable_gpus
 from onmt_define.workflow.learning_curve import LearningCurve
+from onmt_define.workflow.leases import lease
 from onmt_define.workflow.training_config import spread_over_gpus
 from onmt_define.workflow.training_record import training_record
 
@@ -74,9 +75,9 @@ def train(
             if resume:
                 print(f"[{name}] going on from step {step:,} ({resume[1]})", file=sys.stderr)
             del newest  # its weights needn't wait in memory
-            with lease(use_gpus, name) as ids:
+            with lease(use_gpus, name, Path(log_path).with_name("gpus.tsv")):
                 command = _command(config_path, config, resume, use_gpus)
-                _run(command, ids, threads, name, config["train_steps"], state, log)
+                _run(command, threads, name, config["train_steps"], state, log)
             newest = checkpoints.newest_valid()
             reached = newest[0] if newest else 0
             if reached < config["train_steps"]:
@@ -158,7 +159,6 @@ def _command(
 
 def _run(
     command: list[str],
-    gpu_ids: list[str],
     threads: int,
     name: str,
     train_steps: int,
@@ -171,8 +171,6 @@ def _run(
         "PYTHONWARNINGS": "ignore",
         "OMP_NUM_THREADS": str(threads),
     }
-    if gpu_ids:
-        environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpu_ids)
     started = time.monotonic()
     process = subprocess.Popen(
         command,
