@@ -2,7 +2,6 @@
 
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -29,9 +28,9 @@ from onmt_define.workflow.leases import lease
 wanted, seconds, log = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
 
 def write(event, gpus):
-    line = f"{os.getpid()} {event} {time.monotonic()} {','.join(gpu.id for gpu in gpus)}\\n"
-    with open(log, "a") as file:
-        file.write(line)
+  line = f"{os.getpid()} {event} {time.monotonic()} {','.join(gpu.id for gpu in gpus)}\\n"
+  with open(log, "a") as file:
+    file.write(line)
 
 with lease(wanted, f"job {os.getpid()}", Path(log).with_name("gpus.tsv")) as gpus:
     write("taken", gpus)
@@ -265,17 +264,21 @@ def test_forty_jobs_under_fire_never_share_a_card(nvidia_smi, tmp_path):
 
 @pytest.mark.slow
 def test_a_job_for_all_cards_gets_them_while_small_ones_keep_coming(nvidia_smi, tmp_path):
-    log = tmp_path / "log"
-    small = [start_job(1, 1, log) for _ in range(12)]
-    while not (log.exists() and log.read_text().count("taken") >= 4):
-        time.sleep(0.05)
-    big = start_job(4, 0.1, log)
-    end = time.monotonic() + 30
-    while big.poll() is None:
-        assert time.monotonic() < end, "the big job starves"
-        small = [job if job.poll() is None else start_job(1, 1, log) for job in small]
-        time.sleep(0.05)
-    assert big.returncode == 0
-    for job in small:
-        job.send_signal(signal.SIGKILL)
-        job.wait()
+    code = JOB.replace("with lease(w", "while True:\n  with lease(w").replace("\n    ", "\n      ")
+    small = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, "1", "0.4", tmp_path / "log"], stderr=subprocess.DEVNULL
+        )
+        for _ in range(10)
+    ]
+    try:
+        while not (tmp_path / "log").exists():
+            time.sleep(0.05)
+        time.sleep(2)
+        big = start_job(4, 0.1, tmp_path / "big")
+        assert big.wait(40) == 0
+        assert all(job.poll() is None for job in small)
+    finally:
+        for job in small:
+            job.kill()
+            job.wait()
