@@ -35,11 +35,12 @@ def main() -> None:
     arguments = parser.parse_args()
     with exit_on_user_error():
         settings = read_run(arguments.config)
-        run = f"{settings['run']} seed{settings['seed']}"
+        run = settings["run"]
         arguments.log = arguments.log or Path(arguments.output) / "training.log"
         if arguments.gpus:
             arguments.gpus = usable_gpus(arguments.gpus, arguments.allow_cpu, f"training {run}")
-        with lease(arguments.gpus, run, Path(arguments.log).with_name("gpus.tsv")):
+        job, log = f"{run} seed{settings['seed']}", Path(arguments.log).with_name("gpus.tsv")
+        with lease(arguments.gpus, job, log):
             arguments.function(arguments)
 
 

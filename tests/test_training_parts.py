@@ -58,11 +58,33 @@ def test_diverged_training_is_read_as_such():
     assert curve.training[1]["train_perplexity"] != curve.training[1]["train_perplexity"]
 
 
-@given(batch=st.integers(64, 10_000), count=st.integers(1, 16), number=st.integers(1, 8))
-def test_effective_batch_does_not_depend_on_the_number_of_gpus(batch, count, number):
-    batch_size, counts = spread_over_gpus({"batch_size": batch, "accum_count": [count]}, number)
-    effective = batch_size * counts[0] * number
-    assert abs(effective - batch * count) <= counts[0] * number
+@given(
+    batch=st.integers(64, 10_000),
+    counts=st.lists(st.integers(1, 16), min_size=1, max_size=3),
+    number=st.integers(1, 8),
+)
+def test_effective_batch_does_not_depend_on_the_number_of_gpus(batch, counts, number):
+    config = {"batch_size": batch, "accum_count": counts}
+    batch_size, spread = spread_over_gpus(config, number)
+    assert batch_size <= batch
+    for before, after in zip(counts, spread, strict=True):
+        assert abs(batch_size * after * number - batch * before) <= after * number / 2
+
+
+@pytest.mark.parametrize(
+    ("counts", "number", "expected"),
+    [
+        ([8], 4, (1000, [2])),
+        ([1], 4, (250, [1])),
+        ([3], 2, (750, [2])),
+        ([2, 4], 4, (500, [1, 2])),
+        ([2, 3], 2, (500, [2, 3])),
+        ([4, 6], 2, (1000, [2, 3])),
+        (4, 3, (667, [2])),
+    ],
+)
+def test_batches_stay_as_large_as_they_can(counts, number, expected):
+    assert spread_over_gpus({"batch_size": 1000, "accum_count": counts}, number) == expected
 
 
 def test_resolved_training_names_files_and_seed():

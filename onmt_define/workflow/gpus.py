@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -74,6 +75,13 @@ def _ask_nvidia_smi() -> list[list[Gpu]]:
             name = f"{whole.name} MIG {match[1]}"
             gpus[-1] = [*parts, Gpu(match[3], f"{whole.index}:{match[2]}", name)]
     return gpus
+
+
+def describe(gpus: Sequence[Gpu]) -> str:
+    """The hardware in words, such as '2 x NVIDIA H100 80GB HBM3'."""
+    return " + ".join(
+        f"{count} x {name or 'GPU'}" for name, count in Counter(gpu.name for gpu in gpus).items()
+    )
 
 
 def require_gpus(wanted: int, visible: int, allow_cpu: bool, what: str) -> None:

@@ -24,11 +24,13 @@ from onmt_define.progress_line import SECONDS_BETWEEN_LINES, progress_line
 from onmt_define.run_folder import only_writer
 from onmt_define.schema import load_yaml
 from onmt_define.stop_signals import StopRequest, die_with_parent, stop_signal
-from onmt_define.workflow.gpus import usable_gpus
+from onmt_define.workflow.gpus import describe, usable_gpus
 from onmt_define.workflow.learning_curve import LearningCurve
 from onmt_define.workflow.leases import lease
 from onmt_define.workflow.training_config import spread_over_gpus
 from onmt_define.workflow.training_record import training_record
+
+SECONDS_TO_WAIT_FOR_RANKS = 7200
 
 
 def train(
@@ -75,8 +77,9 @@ def train(
             if resume:
                 print(f"[{name}] going on from step {step:,} ({resume[1]})", file=sys.stderr)
             del newest  # its weights needn't wait in memory
-            with lease(use_gpus, name, Path(log_path).with_name("gpus.tsv")):
-                command = _command(config_path, config, resume, use_gpus)
+            with lease(use_gpus, name, Path(log_path).with_name("gpus.tsv")) as leased:
+                state.device = describe(leased) if leased else describe_device(0, threads)
+                command = _command(config_path, config, resume, use_gpus, name)
                 _run(command, threads, name, config["train_steps"], state, log)
             newest = checkpoints.newest_valid()
             reached = newest[0] if newest else 0
@@ -94,7 +97,7 @@ def train(
             seed=config["seed"],
             corpus=corpus,
             steps=steps,
-            device=describe_device(use_gpus, threads),
+            device=state.device,
             curve=state.curve,
             tries=state.tries,
         )
@@ -116,10 +119,11 @@ def opennmt_checkpoints(folder: Path) -> CheckpointFolder:
 
 
 class _State:
-    """The learning curve and the tries so far, kept on disk across tries."""
+    """The learning curve, the tries so far and the last one's device, kept across tries."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.device = ""
         self.curve = LearningCurve()
         self.tries: list[dict[str, Any]] = []
 
@@ -129,7 +133,7 @@ class _State:
         if path.exists():
             stored = json.loads(path.read_text(encoding="utf-8"))
             state.curve = LearningCurve(stored["training"], stored["validation"])
-            state.tries = stored["tries"]
+            state.tries, state.device = stored["tries"], stored["device"]
         return state
 
     def start_try(self, step: int) -> None:
@@ -137,17 +141,30 @@ class _State:
         self.tries.append({"from_step": step, "seconds": 0.0})
 
     def save(self) -> None:
-        content = {**self.curve.as_dict(), "tries": self.tries}
+        content = {**self.curve.as_dict(), "tries": self.tries, "device": self.device}
         with complete_or_absent(self.path) as temporary:
             temporary.write_text(json.dumps(content), encoding="utf-8")
 
 
 def _command(
-    config_path: str | Path, config: dict[str, Any], resume: tuple[int, Path] | None, gpus: int
+    config_path: str | Path,
+    config: dict[str, Any],
+    resume: tuple[int, Path] | None,
+    gpus: int,
+    name: str,
 ) -> list[str]:
     command = [sys.executable, "-m", "onmt_define.opennmt", "train", "-config", str(config_path)]
     if gpus:
         batch_size, accumulation = spread_over_gpus(config, gpus)
+        print(
+            f"[{name}] on {gpus} GPU{'s' * (gpus > 1)}: batch_size {batch_size} on each, "
+            f"accum_count {accumulation}",
+            file=sys.stderr,
+        )
+        if "timeout" not in config:
+            # OpenNMT-py's minute would end a training whose other ranks wait for a validation;
+            # dead ranks are noticed without it.
+            command += ["-timeout", str(SECONDS_TO_WAIT_FOR_RANKS)]
         command += ["-world_size", str(gpus), "-gpu_ranks", *map(str, range(gpus))]
         command += ["-batch_size", str(batch_size), "-accum_count", *map(str, accumulation)]
     if resume:
