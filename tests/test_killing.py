@@ -66,6 +66,22 @@ def command(tmp_path):
     ]
 
 
+@pytest.fixture
+def two_gpus(monkeypatch, tmp_path):
+    """Two simulated GPUs: nvidia-smi names them, and OpenNMT-py's ranks compute on the CPU."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    fake = (ROOT / "tests" / "fake_nvidia_smi.py").read_text().split("\n", 1)[1]
+    (folder / "nvidia-smi").write_text(f"#!{sys.executable}\n{fake}")
+    (folder / "nvidia-smi").chmod(0o755)
+    shim = ROOT / "tests" / "opennmt" / "two_cpu_workers"
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    monkeypatch.setenv("PYTHONPATH", str(shim), prepend=os.pathsep)
+    monkeypatch.setenv("ONMT_DEFINE_GPU_LEASES", str(tmp_path / "leases"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,2")
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+
+
 def reported_steps(log):
     text = log.read_text() if log.exists() else ""
     return [int(step) for step in re.findall(r"Step +(\d+)/", text)]
@@ -133,3 +149,39 @@ def test_a_training_reaches_its_end_through_thirty_interruptions(command, tmp_pa
     assert {path.name for path in folder.iterdir()} == {
         f"checkpoint_step_{step}.pt" for step in (STEPS, STEPS - INTERVAL)
     }
+
+
+@pytest.mark.slow
+def test_a_training_on_two_gpus_goes_on_with_one(command, two_gpus, tmp_path):
+    """As when Snakemake gives fewer GPUs at the second try: the effective batch stays."""
+    config = yaml.safe_load((tmp_path / "train.yaml").read_text())
+    config |= {"gpu_backend": "gloo", "train_steps": 60, "accum_count": [2]}
+    (tmp_path / "train.yaml").write_text(yaml.safe_dump(config))
+    table, log = tmp_path / "gpu.tsv", tmp_path / "log"
+    command += ["--gpu-log", table]
+    process = subprocess.Popen([*command, "--gpus", "2"], stderr=subprocess.PIPE, text=True)
+    while len(reported_steps(log)) < 5:
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.02)
+    process.terminate()
+    _, messages = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "holds GPU 1 (GPU-1aa-bb), 2 (GPU-2aa-bb)" in messages
+    assert "on 2 GPUs: batch_size 4 on each, accum_count [1]" in messages
+    (stopped_at,) = checkpoints(tmp_path / "run" / "checkpoints")
+    assert stopped_at == reported_steps(log)[-1]
+
+    again = subprocess.run([*command, "--gpus", "1"], capture_output=True, text=True, check=True)
+    assert "on 1 GPU: batch_size 4 on each, accum_count [2]" in again.stderr
+    record = json.loads((tmp_path / "run" / "record.json").read_text())
+    assert [attempt["from_step"] for attempt in record["tries"]] == [0, stopped_at]
+    assert record["device"] == "1 x NVIDIA H100 80GB HBM3"
+    # Sentences a step, as OpenNMT-py reports them from all ranks.
+    assert set(re.findall(r"sents: +(\d+)", log.read_text())) == {"8"}
+    assert record["gpu_use"]["peak_memory_mib"] == 3000
+    events = [line.split("\t")[1:4] for line in (tmp_path / "gpus.tsv").read_text().splitlines()]
+    name = f"{tmp_path.name} run"
+    both, one = "GPU-1aa-bb,GPU-2aa-bb", "GPU-1aa-bb"
+    assert events[1:] == [
+        [event, name, gpus] for gpus in (both, one) for event in ("taken", "released")
+    ]

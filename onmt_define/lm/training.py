@@ -28,6 +28,7 @@ from onmt_define.checkpoint_folder import CheckpointFolder
 from onmt_define.environment import describe_device, versions
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
+from onmt_define.gpu_use import sampled, summarise
 from onmt_define.lm.data import EOS, SPLITS, Corpus, prepare_corpus
 from onmt_define.lm.embeddings import describe_input_layer
 from onmt_define.lm.evaluation import perplexity, save_model, write_record
@@ -364,7 +365,13 @@ def split_perplexity(
     return value
 
 
-def train(settings: dict[str, Any], output: str | Path, gpus: int = 0, threads: int = 1) -> None:
+def train(
+    settings: dict[str, Any],
+    output: str | Path,
+    gpus: int = 0,
+    threads: int = 1,
+    gpu_log: Path | None = None,
+) -> None:
     """Train the model of one resolved run, or go on with it, and write its record.
 
     Writes `output`/data, `output`/checkpoints, `output`/metrics (CSV, one folder a try), and last
@@ -375,6 +382,7 @@ def train(settings: dict[str, Any], output: str | Path, gpus: int = 0, threads: 
         output: folder of this run alone.
         gpus: 0 for the CPU, or 1.
         threads: threads of torch on the CPU.
+        gpu_log: table to which the use of the GPU is appended; none without a GPU.
 
     Raises:
         UserError: texts, sizes or checkpoints that don't fit; a loss that is no number; another
@@ -386,10 +394,12 @@ def train(settings: dict[str, Any], output: str | Path, gpus: int = 0, threads: 
     torch.set_num_threads(threads)
     torch.manual_seed(settings["seed"])
     with only_writer(output):
-        _train(settings, output, gpus, describe_device(gpus, threads))
+        _train(settings, output, gpus, describe_device(gpus, threads), gpu_log)
 
 
-def _train(settings: dict[str, Any], output: Path, gpus: int, device: str) -> None:
+def _train(
+    settings: dict[str, Any], output: Path, gpus: int, device: str, gpu_log: Path | None
+) -> None:
     corpus = prepare_corpus(
         {split: settings[split] for split in SPLITS},
         output / "data",
@@ -416,7 +426,8 @@ def _train(settings: dict[str, Any], output: Path, gpus: int, device: str) -> No
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    trainer.fit(module, batches, ckpt_path=path, weights_only=True)
+    with sampled(gpu_log if gpus else None, anew=first_step == 0):
+        trainer.fit(module, batches, ckpt_path=path, weights_only=True)
 
     model.to("cuda" if gpus else "cpu")  # Lightning leaves it on the CPU.
     perplexities = {split: split_perplexity(model, corpus, split) for split in ("valid", "test")}
@@ -438,6 +449,7 @@ def _train(settings: dict[str, Any], output: Path, gpus: int, device: str) -> No
         "seconds": round(progress.seconds, 1),
         "device": device,
         "tries": _tries(output / "metrics"),
+        "gpu_use": summarise(gpu_log),
         "tokens_per_second": round(median_speed(progress.curve), 1),
         "learning_curve": progress.curve,
         "validation": module.validation,

@@ -19,6 +19,7 @@ from onmt_define.checkpoint_folder import CheckpointFolder
 from onmt_define.environment import describe_device
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
+from onmt_define.gpu_use import sampled, summarise
 from onmt_define.opennmt import checkpoint_files
 from onmt_define.progress_line import SECONDS_BETWEEN_LINES, progress_line
 from onmt_define.run_folder import only_writer
@@ -41,6 +42,7 @@ def train(
     threads: int,
     allow_cpu: bool,
     log_path: str | Path,
+    gpu_log: str | Path | None = None,
     corpus: str,
 ) -> None:
     """Train, or go on training, until `train_steps`; then write model.pt and record.json.
@@ -52,6 +54,7 @@ def train(
         threads: CPU threads for training without a GPU.
         allow_cpu: train on the CPU when there is no GPU.
         log_path: OpenNMT-py's own output is appended here.
+        gpu_log: table to which the use of the GPUs is appended; none without GPUs.
         corpus: name of the corpus, for the record.
 
     Raises:
@@ -61,6 +64,7 @@ def train(
     if not isinstance(config, dict) or not {"train_steps", "seed"} <= config.keys():
         raise UserError(f"{config_path} lacks train_steps or seed, expected a resolved train.yaml")
     name = f"{output.parent.name} {output.name}"
+    gpu_table = Path(gpu_log) if gpu_log else None
     use_gpus = usable_gpus(gpus, allow_cpu, f"training {name}")
     (output / "checkpoints").mkdir(parents=True, exist_ok=True)
     with only_writer(output), open(log_path, "a", encoding="utf-8") as log:
@@ -80,7 +84,8 @@ def train(
             with lease(use_gpus, name, Path(log_path).with_name("gpus.tsv")) as leased:
                 state.device = describe(leased) if leased else describe_device(0, threads)
                 command = _command(config_path, config, resume, use_gpus, name)
-                _run(command, threads, name, config["train_steps"], state, log)
+                with sampled(gpu_table, anew=step == 0):
+                    _run(command, threads, name, config["train_steps"], state, log)
             newest = checkpoints.newest_valid()
             reached = newest[0] if newest else 0
             if reached < config["train_steps"]:
@@ -100,6 +105,7 @@ def train(
             device=state.device,
             curve=state.curve,
             tries=state.tries,
+            gpu_use=summarise(gpu_table),
         )
         with complete_or_absent(output / "record.json") as temporary:
             temporary.write_text(json.dumps(record, indent=1), encoding="utf-8")
@@ -133,7 +139,7 @@ class _State:
         if path.exists():
             stored = json.loads(path.read_text(encoding="utf-8"))
             state.curve = LearningCurve(stored["training"], stored["validation"])
-            state.tries, state.device = stored["tries"], stored["device"]
+            state.tries, state.device = stored["tries"], stored.get("device", "")
         return state
 
     def start_try(self, step: int) -> None:
