@@ -179,9 +179,9 @@ def test_a_training_on_two_gpus_goes_on_with_one(command, two_gpus, tmp_path):
     # Sentences a step, as OpenNMT-py reports them from all ranks.
     assert set(re.findall(r"sents: +(\d+)", log.read_text())) == {"8"}
     assert record["gpu_use"]["peak_memory_mib"] == 3000
-    events = [line.split("\t")[1:4] for line in (tmp_path / "gpus.tsv").read_text().splitlines()]
+    events = [line.split("\t")[1:5] for line in (tmp_path / "gpus.tsv").read_text().splitlines()]
     name = f"{tmp_path.name} run"
-    both, one = "GPU-1aa-bb,GPU-2aa-bb", "GPU-1aa-bb"
+    both, one = ["1,2", "GPU-1aa-bb,GPU-2aa-bb"], ["1", "GPU-1aa-bb"]
     assert events[1:] == [
-        [event, name, gpus] for gpus in (both, one) for event in ("taken", "released")
+        [event, name, *gpus] for gpus in (both, one) for event in ("taken", "released")
     ]

@@ -133,9 +133,9 @@ def test_leases_are_disjoint_and_end_with_their_process(nvidia_smi, capsys, tmp_
     assert "CUDA_VISIBLE_DEVICES" not in os.environ
     assert f"[second] holds GPU 2 ({others[0].id}), 3 ({others[1].id})" in capsys.readouterr().err
     header, taken, released = (line.split("\t") for line in log.read_text().splitlines())
-    assert header == ["time", "event", "job", "gpus", "host", "process"]
+    assert header == ["time", "event", "job", "indices", "gpus", "host", "process"]
     assert taken[1:3] == ["taken", "second"]
-    assert released[1:4] == ["released", "second", "GPU-2aa-bb,GPU-3aa-bb"]
+    assert released[1:5] == ["released", "second", "2,3", "GPU-2aa-bb,GPU-3aa-bb"]
     first.kill()
     first.communicate()
     with lease(4, "third"):

@@ -27,7 +27,7 @@ from onmt_define import owner
 from onmt_define.workflow.gpus import Gpu, require_gpus, visible_gpus
 
 FOLDER_VARIABLE = "ONMT_DEFINE_GPU_LEASES"
-LOG_COLUMNS = ("time", "event", "job", "gpus", "host", "process")
+LOG_COLUMNS = ("time", "event", "job", "indices", "gpus", "host", "process")
 SECONDS_BETWEEN_WAITING_LINES = 60.0
 
 
@@ -234,6 +234,7 @@ def _logged(leased: Sequence[Gpu], job: str, log: Path | None) -> Iterator[None]
     if log is None:
         yield
         return
+    indices = ",".join(gpu.index for gpu in leased)
     ids = ",".join(gpu.id for gpu in leased)
     me = owner.this_process()
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -242,7 +243,7 @@ def _logged(leased: Sequence[Gpu], job: str, log: Path | None) -> Iterator[None]
 
     def write(event: str) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        line = "\t".join((now, event, job, ids, me["host"], str(me["process"])))
+        line = "\t".join((now, event, job, indices, ids, me["host"], str(me["process"])))
         with log.open("a", encoding="utf-8") as file:
             file.write(f"{line}\n")
 
