@@ -1,19 +1,17 @@
 """How much a job uses its GPUs: sampled by nvidia-smi while it runs, one table for each job."""
 
 import csv
-import functools
 import os
+import shutil
 import subprocess
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-
-from onmt_define.stop_signals import die_with_parent
 
 COLUMNS = ("time", "gpu", "utilisation_percent", "memory_mib", "power_w")
 QUERY = "uuid,utilization.gpu,memory.used,power.draw"
@@ -31,52 +29,39 @@ def sampled(table: Path | None, anew: bool) -> Iterator[None]:
     """
     if table is not None and anew:
         table.unlink(missing_ok=True)
-    process = _start_sampling() if table is not None else None
-    if process is None:
+    gpus, program = os.environ.get("CUDA_VISIBLE_DEVICES"), shutil.which("nvidia-smi")
+    if table is None or not gpus or program is None:
         yield
         return
-    assert table is not None
-    writer = threading.Thread(target=_write, args=(process.stdout, table), daemon=True)
-    writer.start()
+    ended = threading.Event()
+    sampler = threading.Thread(target=_sample, args=(program, gpus, table, ended), daemon=True)
+    sampler.start()
     try:
         yield
     finally:
-        process.terminate()
-        process.wait()
-        writer.join()
+        ended.set()
+        sampler.join()
 
 
-def _start_sampling() -> subprocess.Popen[str] | None:
-    gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if not gpus:
-        return None
-    try:
-        return subprocess.Popen(
-            [
-                *("nvidia-smi", f"--id={gpus}", f"--query-gpu={QUERY}"),
-                *("--format=csv,noheader,nounits", f"--loop={SECONDS_BETWEEN_SAMPLES}"),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            preexec_fn=functools.partial(die_with_parent, os.getpid()),
-        )
-    except OSError:
-        return None
-
-
-def _write(samples: Iterable[str], table: Path) -> None:
-    for sample in samples:
-        fields = [field.strip() for field in sample.split(",")]
-        if len(fields) < len(COLUMNS) - 1:
-            continue  # a message: nvidia-smi knows nothing of this part of a card
+def _sample(program: str, gpus: str, table: Path, ended: threading.Event) -> None:
+    command = [program, f"--id={gpus}", f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"]
+    while True:
+        samples = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+        # What has other fields is a message: nvidia-smi knows nothing of parts of a card.
+        rows = [fields for fields in (line.split(", ") for line in samples) if len(fields) == 4]
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        is_new = not table.exists()
-        table.parent.mkdir(parents=True, exist_ok=True)
-        with table.open("a", encoding="utf-8") as file:
-            if is_new:
-                file.write("\t".join(COLUMNS) + "\n")
-            file.write("\t".join((now, *fields)) + "\n")
+        if rows:
+            _append(table, [[now, *fields] for fields in rows])
+        if ended.wait(SECONDS_BETWEEN_SAMPLES):
+            return
+
+
+def _append(table: Path, rows: list[list[str]]) -> None:
+    table.parent.mkdir(parents=True, exist_ok=True)
+    new = not table.exists()
+    with suppress(OSError), table.open("a", encoding="utf-8") as file:  # a full disk
+        for row in [list(COLUMNS)] * new + rows:
+            file.write("\t".join(row) + "\n")
 
 
 def summarise(table: Path | None) -> dict[str, Any] | None:

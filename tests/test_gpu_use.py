@@ -1,12 +1,12 @@
 """The table of what a job does with its GPUs, and its summary."""
 
-import subprocess
 import sys
 import time
 
 import pytest
 from paths import ROOT
 
+from onmt_define import gpu_use
 from onmt_define.gpu_use import sampled, summarise
 
 
@@ -18,6 +18,7 @@ def nvidia_smi(monkeypatch, tmp_path):
     (folder / "nvidia-smi").write_text(f"#!{sys.executable}\n{fake}")
     (folder / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", str(folder), prepend=":")
+    monkeypatch.setattr(gpu_use, "SECONDS_BETWEEN_SAMPLES", 0.02)
 
 
 def lines(table):
@@ -88,24 +89,3 @@ def test_without_a_gpu_there_is_no_table(nvidia_smi, monkeypatch, tmp_path):
     assert not table.exists()
     assert summarise(table) is None
     assert summarise(None) is None
-
-
-def test_sampling_ends_with_a_killed_job(nvidia_smi, monkeypatch, tmp_path):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-0aa-bb")
-    table = tmp_path / "job.gpu.tsv"
-    code = (
-        "import sys, time; from pathlib import Path; from onmt_define.gpu_use import sampled\n"
-        "with sampled(Path(sys.argv[1]), anew=True): time.sleep(60)"
-    )
-    job = subprocess.Popen([sys.executable, "-c", code, table])
-    wait_for_samples(table, 2)
-    (sampler,) = subprocess.run(
-        ["pgrep", "-P", str(job.pid)], capture_output=True, text=True
-    ).stdout.split()
-    job.kill()
-    job.wait()
-    time.sleep(0.3)
-    assert subprocess.run(["ps", "-p", sampler, "-o", "stat="], capture_output=True).stdout in (
-        b"",
-        b"Z\n",
-    )
