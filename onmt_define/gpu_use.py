@@ -46,9 +46,16 @@ def sampled(table: Path | None, anew: bool) -> Iterator[None]:
 def _sample(program: str, gpus: str, table: Path, ended: threading.Event) -> None:
     command = [program, f"--id={gpus}", f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"]
     while True:
-        samples = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+        try:
+            answer = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+        except subprocess.TimeoutExpired:  # a broken driver mustn't hold up the training's end
+            return
         # What has other fields is a message: nvidia-smi knows nothing of parts of a card.
-        rows = [fields for fields in (line.split(", ") for line in samples) if len(fields) == 4]
+        rows = [
+            fields
+            for fields in (line.split(", ") for line in answer.splitlines())
+            if len(fields) == 4
+        ]
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         if rows:
             _append(table, [[now, *fields] for fields in rows])

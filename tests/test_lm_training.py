@@ -5,6 +5,7 @@ import json
 import math
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -310,6 +311,22 @@ def test_script_goes_on_after_a_kill_and_prints_only_its_own_lines(run, tmp_path
     assert record["steps"] == 20 * len(batches)
     assert [attempt["from_step"] > 0 for attempt in record["tries"]] == [False, True]
     assert [entry["epoch"] for entry in record["validation"]] == list(range(1, 21))
+
+
+@pytest.mark.slow
+def test_a_full_disk_keeps_the_checkpoint_before(run, tmp_path):
+    folder = tmp_path / "output" / "checkpoints"
+    with start_script({**run, "epochs": 1_000_000, "save_every": 10}, tmp_path) as process:
+        while process.poll() is None and not checkpoints(folder):
+            time.sleep(0.01)
+        limit = checkpoints(folder)[0].stat().st_size // 2
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, limit))
+        _, messages = process.communicate()
+    assert process.returncode == 2, messages
+    assert "can't be written (File too large); what was saved before is whole" in messages
+    assert "Traceback" not in messages
+    assert not list(folder.glob(".*.part"))
+    assert lm_checkpoints(folder).newest_valid() is not None
 
 
 def test_command_line_trains_and_evaluates(run, tmp_path, capsys):

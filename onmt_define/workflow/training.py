@@ -70,32 +70,32 @@ def train(
     with only_writer(output), open(log_path, "a", encoding="utf-8") as log:
         state = _State.load(output / "learning_curve.json")
         checkpoints = opennmt_checkpoints(output / "checkpoints")
-        keep = max(1, config.get("keep_checkpoint", -1))
         newest = checkpoints.newest_valid()
         step = newest[0] if newest else 0
         if step < config["train_steps"]:
-            # OpenNMT-py knows nothing of those that it wrote before it was stopped.
-            checkpoints.prune(keep)
-            state.start_try(step)
             resume = newest[:2] if newest else None
             if resume:
                 print(f"[{name}] going on from step {step:,} ({resume[1]})", file=sys.stderr)
             del newest  # its weights needn't wait in memory
-            with lease(use_gpus, name, Path(log_path).with_name("gpus.tsv")) as leased:
+            # OpenNMT-py knows nothing of those that it wrote before it was stopped.
+            checkpoints.prune(_kept(config))
+            state.start_try(step)
+            with (
+                lease(use_gpus, name, Path(log_path).with_name("gpus.tsv")) as leased,
+                sampled(gpu_table, anew=step == 0),
+            ):
                 state.device = describe(leased) if leased else describe_device(0, threads)
                 command = _command(config_path, config, resume, use_gpus, name)
-                with sampled(gpu_table, anew=step == 0):
-                    _run(command, threads, name, config["train_steps"], state, log)
+                _run(command, threads, name, config["train_steps"], state, log)
             newest = checkpoints.newest_valid()
-            reached = newest[0] if newest else 0
-            if reached < config["train_steps"]:
+            if newest is None or newest[0] < config["train_steps"]:
                 raise UserError(
-                    f"training {name} ended at step {reached} of {config['train_steps']} without "
-                    f"an error of its own; see {log_path}"
+                    f"training {name} ended at step {newest[0] if newest else 0} of "
+                    f"{config['train_steps']} without an error of its own; see {log_path}"
                 )
         assert newest is not None
+        checkpoints.prune(_kept(config))
         steps, _, checkpoint = newest
-        checkpoints.prune(keep)
         record = training_record(
             checkpoint,
             run=output.parent.name,
@@ -110,6 +110,10 @@ def train(
         with complete_or_absent(output / "record.json") as temporary:
             temporary.write_text(json.dumps(record, indent=1), encoding="utf-8")
         checkpoint_files.save({**checkpoint, "optim": None}, output / "model.pt")
+
+
+def _kept(config: dict[str, Any]) -> int:
+    return max(1, config.get("keep_checkpoint", -1))
 
 
 def opennmt_checkpoints(folder: Path) -> CheckpointFolder:
