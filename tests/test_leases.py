@@ -12,7 +12,7 @@ import pytest
 
 from onmt_define.errors import UserError
 from onmt_define.workflow.gpus import visible_gpus
-from onmt_define.workflow.leases import lease
+from onmt_define.workflow.leases import lease, lease_folder
 
 FOUR = "".join(f"GPU {index}: NVIDIA H100 (UUID: GPU-{index}aa-bb)\n" for index in range(4))
 DIVIDED = """\
@@ -209,6 +209,18 @@ def test_who_waits_for_one_card_does_not_hold_up_others(nvidia_smi, monkeypatch)
 def test_asking_for_more_gpus_than_there_are_fails_at_once(nvidia_smi):
     with pytest.raises(UserError, match="asks for 5 GPUs, but 4 are visible"), lease(5, "job"):
         pass
+
+
+def test_cards_that_slurm_gave_a_job_are_shared_out_in_that_job(nvidia_smi, monkeypatch):
+    """Another job's cards may have the same numbers, and be others."""
+    monkeypatch.delenv("ONMT_DEFINE_GPU_LEASES")
+    shared = lease_folder()
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    assert lease_folder() == shared  # a SLURM that leaves the cards to its users
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    seventeen = lease_folder()
+    monkeypatch.setenv("SLURM_JOB_ID", "18")
+    assert len({shared, seventeen, lease_folder()}) == 3
 
 
 def start_job(wanted, seconds, log):
