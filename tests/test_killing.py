@@ -121,8 +121,8 @@ def test_a_training_reaches_its_end_through_thirty_interruptions(command, tmp_pa
         # What is killed may be the command or OpenNMT-py alone below it.
         target = rng.choice([process.pid, *(child.pid for child in children[:1])])
         os.kill(target, number)
-        _, messages = process.communicate(timeout=60)
-        psutil.wait_procs(children, timeout=5)
+        _, messages = process.communicate(timeout=120)
+        psutil.wait_procs(children, timeout=15)
         assert not any(child.is_running() for child in children)
         assert process.returncode != 0, "the training ended before all interruptions"
 
@@ -164,7 +164,7 @@ def test_a_training_on_two_gpus_goes_on_with_one(command, two_gpus, tmp_path):
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.02)
     process.terminate()
-    _, messages = process.communicate(timeout=60)
+    _, messages = process.communicate(timeout=120)
     assert process.returncode == 128 + signal.SIGTERM
     assert "holds GPU 1 (GPU-1aa-bb), 2 (GPU-2aa-bb)" in messages
     assert "on 2 GPUs: batch_size 4 on each, accum_count [1]" in messages

@@ -61,6 +61,9 @@ def _train_on_ranks(module: ModuleType, opt: Namespace) -> None:
             status = _wait_for(ranks)
     finally:
         _send(signal.SIGKILL, ranks)
+        for rank in ranks:
+            if rank.pid is not None:
+                rank.join()  # until then their GPUs aren't free
     if status:
         sys.exit(status)
 

@@ -45,7 +45,7 @@ class Training:
         """The steps that were reported."""
         return [int(step) for step in re.findall(r"Step +(\d+)/", self.output)]
 
-    def wait_for_step(self, step, seconds=60):
+    def wait_for_step(self, step, seconds=150):
         end = time.monotonic() + seconds
         while step not in self.steps():
             assert self.process.poll() is None, self.output
@@ -96,7 +96,7 @@ def test_a_signal_saves_the_current_step(start, number):
     training = start()
     training.wait_for_step(3)
     training.process.send_signal(number)
-    assert training.process.wait(30) == 128 + number
+    assert training.process.wait(60) == 128 + number
     assert training.saved_step() >= 3
     assert "Traceback" not in training.output
 
@@ -111,10 +111,10 @@ def test_a_signal_to_all_processes_saves_too(start):
         child.send_signal(signal.SIGTERM)
     time.sleep(0.5)
     training.process.send_signal(signal.SIGTERM)
-    assert training.process.wait(30) == 128 + signal.SIGTERM
+    assert training.process.wait(60) == 128 + signal.SIGTERM
     assert training.saved_step() >= 3
     assert "Traceback" not in training.output
-    psutil.wait_procs(children, timeout=10)
+    psutil.wait_procs(children, timeout=30)
     assert not any(child.is_running() for child in children)
 
 
@@ -127,7 +127,7 @@ def test_a_signal_stops_all_ranks_after_the_same_step(start, to):
         to, [*ranks, training.process]
     ):
         process.send_signal(signal.SIGUSR1)
-    assert training.process.wait(30) == 128 + signal.SIGUSR1
+    assert training.process.wait(60) == 128 + signal.SIGUSR1
     assert training.saved_step() >= 3
     assert "Traceback" not in training.output
 
@@ -139,8 +139,8 @@ def test_a_dead_rank_ends_the_whole_training(start, rank):
     ranks = ranks_of(training)
     ranks[rank].kill()
     killed = time.monotonic()
-    assert training.process.wait(30) == 128 + signal.SIGKILL
-    assert time.monotonic() - killed < 3
+    assert training.process.wait(60) == 128 + signal.SIGKILL
+    assert time.monotonic() - killed < 15  # seconds; the machine may be busy
     assert f"error: rank {rank} was ended by SIGKILL, the others with it" in training.output
     assert not ranks[1 - rank].is_running()
 
@@ -150,7 +150,7 @@ def test_ranks_die_with_their_killed_parent(start):
     training.wait_for_step(1)
     ranks = ranks_of(training)
     training.process.kill()
-    _, alive = psutil.wait_procs(ranks, timeout=3)
+    _, alive = psutil.wait_procs(ranks, timeout=15)
     assert not alive
 
 
@@ -165,7 +165,7 @@ def test_two_trainings_on_ranks_at_once_use_different_ports(start, toy):
         second.wait_for_step(2)
     finally:
         second.process.terminate()
-        second.process.wait(30)
+        second.process.wait(60)
 
 
 def test_a_full_disk_keeps_the_checkpoint_before(start):
@@ -175,7 +175,7 @@ def test_a_full_disk_keeps_the_checkpoint_before(start):
     # The shortest way to a write that finds no room: files may be no larger than this one.
     limit = before.stat().st_size // 2
     resource.prlimit(training.process.pid, resource.RLIMIT_FSIZE, (limit, limit))
-    assert training.process.wait(30) == 2
+    assert training.process.wait(60) == 2
     error = training.output.splitlines()[-1]
     assert "can't be written (File too large); what was saved before is whole" in error
     (kept,) = training.folder.glob("*.pt")
