@@ -27,6 +27,7 @@ from onmt_define.opennmt.packed_training.batches import (
 from onmt_define.opennmt.packed_training.cuda_graph import GraphedGradients
 from onmt_define.opennmt.packed_training.model import PackedModel
 from onmt_define.opennmt.packed_training.token_files import open_token_file
+from onmt_define.opennmt.stopping import until_asked_to_stop
 
 
 def build_batches(opt: Namespace, vocabs: Any, rank: int, ranks: int) -> PackedBatches:
@@ -114,6 +115,9 @@ class PackedTrainer(Trainer):
             self.graph.forget()
 
     def _accum_batches(self, iterator: PackedBatches) -> Iterator[tuple[list[PackedBatch], int]]:
+        return until_asked_to_stop(self, self._batches_of_steps(iterator))
+
+    def _batches_of_steps(self, iterator: PackedBatches) -> Iterator[tuple[list[PackedBatch], int]]:
         batches: list[PackedBatch] = []
         self.accum_count = self._accum_count(self.optim.training_step)
         for batch in iterator:
