@@ -49,5 +49,5 @@ rule train_language_model:
     params:
         folder=LM_RUN,
     shell:
-        "python {SCRIPTS:q}/train_language_model.py --config {input.config:q} --output {params.folder:q} "
+        "exec python {SCRIPTS:q}/train_language_model.py --config {input.config:q} --output {params.folder:q} "
         "--gpus {resources.gpu} --threads {threads} {CPU_OPTION} --log {log:q}"

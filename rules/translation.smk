@@ -54,7 +54,7 @@ rule train_translation:
         folder=RUN,
         corpus=CORPUS["name"],
     shell:
-        "python {SCRIPTS:q}/train_translation.py --config {input.config:q} --output {params.folder:q} "
+        "exec python {SCRIPTS:q}/train_translation.py --config {input.config:q} --output {params.folder:q} "
         "--corpus {params.corpus:q} --gpus {resources.gpu} --threads {threads} {CPU_OPTION} "
         "--log {log:q}"
 
