@@ -7,6 +7,7 @@ from onmt_define.errors import exit_on_user_error
 from onmt_define.lm.commands import add_commands as add_lm_commands
 from onmt_define.opennmt.commands import add_commands as add_opennmt_commands
 from onmt_define.paper.commands import add_commands as add_paper_commands
+from onmt_define.workflow.commands import add_commands as add_workflow_commands
 
 
 def main() -> None:
@@ -19,6 +20,7 @@ def main() -> None:
     add_opennmt_commands(subparsers)
     add_lm_commands(subparsers)
     add_paper_commands(subparsers)
+    add_workflow_commands(subparsers)
     arguments = parser.parse_args()
     with exit_on_user_error():
         arguments.function(arguments)

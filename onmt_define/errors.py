@@ -1,5 +1,6 @@
 """One kind of error for what a user can mend, and the one place that prints it."""
 
+import errno
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,9 +26,11 @@ def exit_on_user_error() -> Iterator[None]:
             raise
         _exit_with(f"there is no file {error.filename}")
     except OSError as error:
-        if error.filename is None:
-            raise
-        _exit_with(f"{error.filename}: {error.strerror}")
+        if error.filename is not None:
+            _exit_with(f"{error.filename}: {error.strerror}")
+        if error.errno == errno.ENOSPC:
+            _exit_with(error.strerror)
+        raise
     except KeyboardInterrupt:
         sys.exit(130)
 

@@ -1,9 +1,15 @@
 """Files that are either complete under their final name or not there at all."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from onmt_define.errors import UserError
+
+NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""Errors of a write for which there is no room: disk, quota, or a limit on a file's size."""
 
 
 @contextmanager
@@ -11,6 +17,9 @@ def complete_or_absent(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; it takes the final name only if the block succeeds.
 
     The temporary name carries the process id, so two writers never share one.
+
+    Raises:
+        UserError: if there is no room for it; what `path` held before is still there.
     """
     final = Path(path)
     final.parent.mkdir(parents=True, exist_ok=True)
@@ -18,5 +27,17 @@ def complete_or_absent(path: str | Path) -> Iterator[Path]:
     try:
         yield temporary
         os.replace(temporary, final)
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        raise UserError(
+            f"{final} can't be written ({os.strerror(error.errno)}); what was saved before is whole"
+        ) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_unfinished(folder: str | Path) -> None:
+    """Delete what writers that were killed left in a folder, in which nobody may be writing."""
+    for temporary in Path(folder).glob(".*.part"):
+        temporary.unlink()

@@ -48,6 +48,8 @@ rule train_language_model:
         gpu=gpus_of(LANGUAGE_MODEL_RUNS),
     params:
         folder=LM_RUN,
+        gpu_log=f"{RESULTS}/benchmarks/train_lm_{{run}}_seed{{seed}}.gpu.tsv",
     shell:
         "exec python {SCRIPTS:q}/train_language_model.py --config {input.config:q} --output {params.folder:q} "
-        "--gpus {resources.gpu} --threads {threads} {CPU_OPTION} --log {log:q}"
+        "--gpus {resources.gpu} --threads {threads} {CPU_OPTION} --log {log:q} "
+        "--gpu-log {params.gpu_log:q}"

@@ -36,7 +36,9 @@ rule training_config:
         "printf %s {params.settings:q} | python {SCRIPTS:q}/write_settings.py --output {output:q} 2> {log:q}"
 
 
-# The checkpoints aren't declared: Snakemake would delete them when a training fails.
+# The checkpoints aren't declared: Snakemake would delete them when a training fails. The training
+# takes the shell's place (exec), since a cluster may signal every process of a job: a shell would
+# die of what lets the training save.
 rule train_translation:
     input:
         training_inputs,
@@ -53,10 +55,11 @@ rule train_translation:
     params:
         folder=RUN,
         corpus=CORPUS["name"],
+        gpu_log=f"{RESULTS}/benchmarks/train_{{run}}_seed{{seed}}.gpu.tsv",
     shell:
         "exec python {SCRIPTS:q}/train_translation.py --config {input.config:q} --output {params.folder:q} "
         "--corpus {params.corpus:q} --gpus {resources.gpu} --threads {threads} {CPU_OPTION} "
-        "--log {log:q}"
+        "--log {log:q} --gpu-log {params.gpu_log:q}"
 
 
 rule decoding_config:

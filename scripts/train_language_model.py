@@ -17,11 +17,12 @@ Outputs, all in --output:
 """
 
 import argparse
-import os
+from pathlib import Path
 
 from onmt_define.errors import exit_on_user_error
 from onmt_define.lm.commands import add_train_arguments, read_run
-from onmt_define.workflow.gpus import lease, usable_gpus
+from onmt_define.workflow.gpus import usable_gpus
+from onmt_define.workflow.leases import lease
 
 
 def main() -> None:
@@ -33,12 +34,13 @@ def main() -> None:
     parser.add_argument("--allow-cpu", action="store_true", help="use the CPU if there is no GPU")
     arguments = parser.parse_args()
     with exit_on_user_error():
-        run = read_run(arguments.config)["run"]
+        settings = read_run(arguments.config)
+        run = settings["run"]
+        arguments.log = arguments.log or Path(arguments.output) / "training.log"
         if arguments.gpus:
             arguments.gpus = usable_gpus(arguments.gpus, arguments.allow_cpu, f"training {run}")
-        with lease(arguments.gpus, run) as gpus:
-            if gpus:
-                os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+        job, log = f"{run} seed{settings['seed']}", Path(arguments.log).with_name("gpus.tsv")
+        with lease(arguments.gpus, job, log):
             arguments.function(arguments)
 
 

@@ -6,6 +6,8 @@ Example:
 
 Inputs: a resolved OpenNMT-py configuration and the files it names.
 Outputs: OUTPUT/checkpoints/ while it runs; OUTPUT/model.pt and OUTPUT/record.json at the end.
+SIGTERM and SIGUSR1 save a checkpoint and stop; the same command goes on from it.
+gpus.tsv beside the log says when GPUs were taken and released.
 """
 
 import argparse
@@ -25,6 +27,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="CPU threads (default: 1)")
     parser.add_argument("--allow-cpu", action="store_true", help="use the CPU if there is no GPU")
     parser.add_argument("--log", required=True, help="file to append OpenNMT-py's output to")
+    parser.add_argument("--gpu-log", help="table to append the use of the GPUs to")
     arguments = parser.parse_args()
     with exit_on_user_error():
         from onmt_define.workflow.training import train
@@ -36,6 +39,7 @@ def main() -> None:
             threads=arguments.threads,
             allow_cpu=arguments.allow_cpu,
             log_path=arguments.log,
+            gpu_log=arguments.gpu_log,
             corpus=arguments.corpus,
         )
 

@@ -24,7 +24,7 @@ from onmt_define.lm import training
 from onmt_define.lm.commands import add_commands, read_run, require_gpus
 from onmt_define.lm.evaluation import load_model, perplexity
 from onmt_define.lm.lstm import build_model
-from onmt_define.lm.training import BpttBatches, checkpoints, train
+from onmt_define.lm.training import BpttBatches, lm_checkpoints, train
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "train_language_model.py"
 DEFINE = {
@@ -35,6 +35,11 @@ DEFINE = {
     "depth": 3,
     "max_groups": 4,
 }
+
+
+def checkpoints(folder):
+    """Paths of the checkpoints, the newest first."""
+    return [path for _, path in lm_checkpoints(folder).by_step()]
 
 
 @pytest.fixture(autouse=True)
@@ -250,23 +255,24 @@ def test_a_loss_that_is_no_number_stops_with_its_step(run, tmp_path):
     assert not (tmp_path / "output" / "record.json").exists()
 
 
-def test_sigterm_saves_and_leaves_with_its_status(run, tmp_path, capsys):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_saves_and_leaves_with_its_status(run, tmp_path, capsys, number):
     run |= {"epochs": 1_000_000, "save_every": 1_000_000}
     folder = tmp_path / "output" / "checkpoints"
 
-    def terminate_after_the_first_epoch():
+    def stop_after_the_first_epoch():
         while not checkpoints(folder):
             time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), number)
 
-    before = signal.getsignal(signal.SIGTERM)
-    threading.Thread(target=terminate_after_the_first_epoch, daemon=True).start()
+    before = signal.getsignal(number)
+    threading.Thread(target=stop_after_the_first_epoch, daemon=True).start()
     with pytest.raises(SystemExit) as stopped:
         train(run, tmp_path / "output")
-    assert stopped.value.code == 128 + signal.SIGTERM
-    assert signal.getsignal(signal.SIGTERM) == before
+    assert stopped.value.code == 128 + number
+    assert signal.getsignal(number) == before
     step = int(checkpoints(folder)[0].stem.removeprefix("step-"))
-    assert f"stopped by SIGTERM after step {step:,}" in capsys.readouterr().err
+    assert f"stopped by {number.name} after step {step:,}" in capsys.readouterr().err
 
 
 def start_script(run, tmp_path, *arguments):

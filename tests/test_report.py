@@ -498,6 +498,57 @@ def test_score_without_bootstrap_is_complete(tmp_path):
     assert not any("bootstrap" in sentence for sentence in summary(results, ()))
 
 
+LEASES = """\
+time\tevent\tjob\tindices\tgpus\thost\tprocess
+2026-01-01T10:00:00.000+00:00\ttaken\tstandard seed1\t0\tGPU-a\tone\t11
+2026-01-01T10:00:10.000+00:00\ttaken\tdefine seed1\t1,2\tGPU-b,GPU-c\tone\t12
+2026-01-01T10:05:00.000+00:00\treleased\tstandard seed1\t0\tGPU-a\tone\t11
+2026-01-01T10:06:00.000+00:00\ttaken\tdefine seed1\t0,1\tGPU-a,GPU-b\tone\t13
+half a li
+2026-01-01T10:09:00.000+00:00\treleased\tdefine seed1\t0,1\tGPU-a,GPU-b\tone\t13
+2026-01-01T10:10:00.000+00:00\ttaken\ttranslate define\t3\tGPU-d\tone\t14
+"""
+
+
+def test_cost_of_what_ran_on_gpus(tmp_path):
+    config = make_config(["standard", "define"])
+    make_tree(tmp_path, config)
+    use = {"utilisation": 93.25, "peak_memory_mib": 20480.0, "kwh": 1.23456}
+    change(tmp_path / "mt/define/seed1/record.json", gpu_use=use, device="2 x NVIDIA H100")
+    change(tmp_path / "mt/standard/seed1/record.json", gpu_use=None)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "gpus.tsv").write_text(LEASES)
+    results = read_results(config, tmp_path)
+    assert not results.missing
+    start = results.holdings[0].start
+    assert [
+        (one.job, one.gpu, one.start - start, one.end - start, one.released)
+        for one in results.holdings
+    ] == [
+        ("standard seed1", "GPU 0", 0, 300, True),
+        # Killed: its next try is what is known of its end.
+        ("define seed1", "GPU 1", 10, 360, False),
+        ("define seed1", "GPU 2", 10, 360, False),
+        ("define seed1", "GPU 0", 360, 540, True),
+        ("define seed1", "GPU 1", 360, 540, True),
+        ("translate define", "GPU 3", 600, 600, False),
+    ]
+    page = write_report(results, tmp_path / "report")
+    text = check_page(page).text
+    assert "Which job held which GPU, over time; × marks a job that was killed." in text
+    assert "93.2" in text
+    assert "20,480" in text
+    assert "1.235" in text
+    (row,) = read_csv(tmp_path / "report" / "tables" / "cost.csv")
+    assert row["energy of the GPUs (kWh)"] == "1.23456"
+    assert (tmp_path / "report" / "figures" / "gpus.svg").exists()
+
+
+def test_no_cost_where_there_is_no_gpu(demo):
+    _, page = demo
+    assert "Cost" not in check_page(page).text
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [

@@ -1,9 +1,7 @@
-"""The parts of a training's wrapper: configuration, log lines, checkpoints, GPU leases, scores."""
+"""The parts of a training's wrapper: configuration, log lines, checkpoints, scores."""
 
 import json
 import os
-import subprocess
-import sys
 from argparse import Namespace
 
 import pytest
@@ -13,9 +11,9 @@ from hypothesis import strategies as st
 
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
-from onmt_define.workflow import checkpoints, gpus
 from onmt_define.workflow.learning_curve import LearningCurve
 from onmt_define.workflow.scoring import score
+from onmt_define.workflow.training import opennmt_checkpoints
 from onmt_define.workflow.training_config import resolve_training, spread_over_gpus
 from onmt_define.workflow.training_record import count_parameters
 from onmt_define.workflow.translating import decode_bpe
@@ -60,11 +58,33 @@ def test_diverged_training_is_read_as_such():
     assert curve.training[1]["train_perplexity"] != curve.training[1]["train_perplexity"]
 
 
-@given(batch=st.integers(64, 10_000), count=st.integers(1, 16), number=st.integers(1, 8))
-def test_effective_batch_does_not_depend_on_the_number_of_gpus(batch, count, number):
-    batch_size, counts = spread_over_gpus({"batch_size": batch, "accum_count": [count]}, number)
-    effective = batch_size * counts[0] * number
-    assert abs(effective - batch * count) <= counts[0] * number
+@given(
+    batch=st.integers(64, 10_000),
+    counts=st.lists(st.integers(1, 16), min_size=1, max_size=3),
+    number=st.integers(1, 8),
+)
+def test_effective_batch_does_not_depend_on_the_number_of_gpus(batch, counts, number):
+    config = {"batch_size": batch, "accum_count": counts}
+    batch_size, spread = spread_over_gpus(config, number)
+    assert batch_size <= batch
+    for before, after in zip(counts, spread, strict=True):
+        assert abs(batch_size * after * number - batch * before) <= after * number / 2
+
+
+@pytest.mark.parametrize(
+    ("counts", "number", "expected"),
+    [
+        ([8], 4, (1000, [2])),
+        ([1], 4, (250, [1])),
+        ([3], 2, (750, [2])),
+        ([2, 4], 4, (500, [1, 2])),
+        ([2, 3], 2, (500, [2, 3])),
+        ([4, 6], 2, (1000, [2, 3])),
+        (4, 3, (667, [2])),
+    ],
+)
+def test_batches_stay_as_large_as_they_can(counts, number, expected):
+    assert spread_over_gpus({"batch_size": 1000, "accum_count": counts}, number) == expected
 
 
 def test_resolved_training_names_files_and_seed():
@@ -93,7 +113,10 @@ def test_newest_whole_checkpoint_is_found_and_truncated_ones_go(tmp_path):
     newest = tmp_path / "checkpoint_step_100.pt"
     newest.write_bytes(newest.read_bytes()[:-500])
     (tmp_path / "checkpoint_step_200.pt").write_bytes(b"")
-    assert checkpoints.newest_valid(tmp_path) == (20, tmp_path / "checkpoint_step_20.pt")
+    (tmp_path / ".checkpoint_step_300.pt.4711.part").write_bytes(b"PK")
+    step, path, content = opennmt_checkpoints(tmp_path).newest_valid()
+    assert (step, path) == (20, tmp_path / "checkpoint_step_20.pt")
+    assert content["model"]["x"].sum() == 1000
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "checkpoint_step_10.pt",
         "checkpoint_step_20.pt",
@@ -106,7 +129,7 @@ def test_a_flipped_byte_is_noticed(tmp_path):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0xFF
     path.write_bytes(content)
-    assert checkpoints.newest_valid(tmp_path) is None
+    assert opennmt_checkpoints(tmp_path).newest_valid() is None
 
 
 class Hostile:
@@ -117,15 +140,15 @@ class Hostile:
 def test_a_hostile_checkpoint_does_not_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     save_checkpoint(tmp_path / "checkpoint_step_10.pt", optim=Hostile())
-    assert checkpoints.newest_valid(tmp_path) is None
+    assert opennmt_checkpoints(tmp_path).newest_valid() is None
     assert not (tmp_path / "hostile-ran").exists()
 
 
 def test_old_checkpoints_are_pruned(tmp_path):
     for step in (10, 20, 30, 100):
         save_checkpoint(tmp_path / f"checkpoint_step_{step}.pt")
-    checkpoints.prune(tmp_path, keep=2)
-    assert [step for step, _ in checkpoints.by_step(tmp_path)] == [100, 30]
+    opennmt_checkpoints(tmp_path).prune(keep=2)
+    assert [step for step, _ in opennmt_checkpoints(tmp_path).by_step()] == [100, 30]
 
 
 def test_parameters_are_counted_once_and_without_positions():
@@ -146,48 +169,6 @@ def test_parameters_are_counted_once_and_without_positions():
     assert list(parts.values()) == [10, 10, 3, 4, 15, 42]
     opt.share_embeddings = opt.share_decoder_embeddings = True
     assert list(count_parameters(checkpoint).values()) == [10, 0, 3, 4, 5, 22]
-
-
-HOLD = """
-import sys
-from onmt_define.workflow import gpus
-with gpus.lease(int(sys.argv[1]), "holder") as ids:
-    print(*ids, flush=True)
-    sys.stdin.read()
-"""
-
-
-@pytest.fixture
-def four_gpus(monkeypatch, tmp_path):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    monkeypatch.setattr("tempfile.tempdir", None)
-
-
-def hold(number):
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(number)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    return process, process.stdout.readline().split()
-
-
-def test_leases_are_disjoint_and_end_with_their_process(four_gpus):
-    first, held = hold(2)
-    with gpus.lease(2, "second") as others:
-        assert not set(held) & set(others)
-        first.kill()
-        first.wait()
-        with gpus.lease(2, "third") as freed:
-            assert sorted(freed) == sorted(held)
-
-
-def test_asking_for_more_gpus_than_there_are_fails_at_once(four_gpus):
-    with pytest.raises(UserError, match="asks for 5 GPUs, but 4 are visible"), gpus.lease(5, "job"):
-        pass
 
 
 def test_nothing_half_written_stays_under_the_final_name(tmp_path):

@@ -39,6 +39,7 @@ def add_train_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gpus", type=int, choices=(0, 1), default=0, help="GPUs to use")
     parser.add_argument("--threads", type=positive, default=1, help="threads on the CPU")
     parser.add_argument("--log", metavar="FILE", help="log to append to (DIR/training.log)")
+    parser.add_argument("--gpu-log", metavar="FILE", help="table to append the GPU's use to")
     parser.set_defaults(function=run_training)
 
 
@@ -51,7 +52,8 @@ def run_training(arguments: argparse.Namespace) -> None:
     send_messages_to(arguments.log or Path(arguments.output) / "training.log")
     from onmt_define.lm.training import train
 
-    train(settings, arguments.output, arguments.gpus, arguments.threads)
+    gpu_log = Path(arguments.gpu_log) if arguments.gpu_log else None
+    train(settings, arguments.output, arguments.gpus, arguments.threads, gpu_log)
 
 
 def run_evaluation(arguments: argparse.Namespace) -> None:

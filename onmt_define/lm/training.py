@@ -24,15 +24,18 @@ from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.plugins.environments import LightningEnvironment
 from torch import Tensor
 
+from onmt_define.checkpoint_folder import CheckpointFolder
 from onmt_define.environment import describe_device, versions
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
+from onmt_define.gpu_use import sampled, summarise
 from onmt_define.lm.data import EOS, SPLITS, Corpus, prepare_corpus
 from onmt_define.lm.embeddings import describe_input_layer
 from onmt_define.lm.evaluation import perplexity, save_model, write_record
 from onmt_define.lm.lstm import LanguageModel, build_model, count_parameters
 from onmt_define.progress_line import SECONDS_BETWEEN_LINES, progress_line
 from onmt_define.run_folder import only_writer
+from onmt_define.stop_signals import StopRequest
 
 logger = logging.getLogger(__name__)
 
@@ -278,32 +281,30 @@ class _Window:
 class SaveCheckpoints(Checkpoint):
     """Write a checkpoint every so many steps, after each epoch, and when asked to stop.
 
-    SIGTERM and SIGUSR1 (a cluster's warning that the time is up) let the step end, save, and leave
-    with status 128 + the signal's number.
+    SIGTERM and SIGUSR1 let the step end, save, and leave with status 128 + the signal's number.
     """
 
     def __init__(self, folder: Path, save_every: int) -> None:
         self.folder = folder
         self.save_every = save_every
-        self.signal: int | None = None
+        self.request = StopRequest()
 
     def on_train_start(self, *_: Any) -> None:
         """Take over the signals; Lightning's own handler leaves with status 0 and saves nothing."""
-        for number in (signal.SIGTERM, signal.SIGUSR1):
-            signal.signal(number, self._note_signal)
+        self.request.listen()
 
     def on_train_batch_end(self, trainer: lightning.Trainer, *_: Any) -> None:
         """Save if due; the last step of an epoch is saved after its validation."""
         if trainer.is_last_batch:
             return
-        if self.signal is not None:
+        if self.request.signal is not None:
             self._save(trainer)
-            name = signal.Signals(self.signal).name
+            name = signal.Signals(self.request.signal).name
             report(
                 f"stopped by {name} after step {trainer.global_step:,}; "
                 "the same command goes on from there"
             )
-            raise SystemExit(128 + self.signal)
+            raise SystemExit(128 + self.request.signal)
         if trainer.global_step % self.save_every == 0:
             self._save(trainer)
 
@@ -311,30 +312,22 @@ class SaveCheckpoints(Checkpoint):
         """Save the end of an epoch."""
         self._save(trainer)
 
-    def _note_signal(self, number: int, _: Any) -> None:
-        self.signal = number
-
     def _save(self, trainer: lightning.Trainer) -> None:
         with complete_or_absent(self.folder / f"step-{trainer.global_step:09}.ckpt") as temporary:
             trainer.save_checkpoint(temporary, weights_only=False)
-        for path in checkpoints(self.folder)[KEPT_CHECKPOINTS:]:
-            path.unlink()
+        lm_checkpoints(self.folder).prune(KEPT_CHECKPOINTS)
 
 
-def checkpoints(folder: Path) -> list[Path]:
-    """Checkpoints of a folder, the newest first."""
-    return sorted(folder.glob("step-*.ckpt"), reverse=True)
+def lm_checkpoints(folder: Path) -> CheckpointFolder:
+    """The checkpoints of a language model's training."""
 
-
-def newest_valid_checkpoint(folder: Path) -> tuple[Path, dict[str, Any]] | None:
-    """The newest checkpoint that can be read, and its content; a damaged one is passed over."""
-    for path in checkpoints(folder):
+    def read(path: Path) -> dict[str, Any]:
         try:
-            return path, torch.load(path, map_location="cpu", weights_only=True)
+            return torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:  # torch.load has no closed list of what it raises
-            logger.warning("%s can't be read: %s", path, error)
-            report(f"{path} is damaged, going back to the checkpoint before it")
-    return None
+            raise UserError(f"{path} can't be read: {error}") from error
+
+    return CheckpointFolder(folder, r"step-(\d+)\.ckpt", read)
 
 
 def check_same_run(
@@ -372,7 +365,13 @@ def split_perplexity(
     return value
 
 
-def train(settings: dict[str, Any], output: str | Path, gpus: int = 0, threads: int = 1) -> None:
+def train(
+    settings: dict[str, Any],
+    output: str | Path,
+    gpus: int = 0,
+    threads: int = 1,
+    gpu_log: Path | None = None,
+) -> None:
     """Train the model of one resolved run, or go on with it, and write its record.
 
     Writes `output`/data, `output`/checkpoints, `output`/metrics (CSV, one folder a try), and last
@@ -383,6 +382,7 @@ def train(settings: dict[str, Any], output: str | Path, gpus: int = 0, threads: 
         output: folder of this run alone.
         gpus: 0 for the CPU, or 1.
         threads: threads of torch on the CPU.
+        gpu_log: table to which the use of the GPU is appended; none without a GPU.
 
     Raises:
         UserError: texts, sizes or checkpoints that don't fit; a loss that is no number; another
@@ -394,10 +394,12 @@ def train(settings: dict[str, Any], output: str | Path, gpus: int = 0, threads: 
     torch.set_num_threads(threads)
     torch.manual_seed(settings["seed"])
     with only_writer(output):
-        _train(settings, output, gpus, describe_device(gpus, threads))
+        _train(settings, output, gpus, describe_device(gpus, threads), gpu_log)
 
 
-def _train(settings: dict[str, Any], output: Path, gpus: int, device: str) -> None:
+def _train(
+    settings: dict[str, Any], output: Path, gpus: int, device: str, gpu_log: Path | None
+) -> None:
     corpus = prepare_corpus(
         {split: settings[split] for split in SPLITS},
         output / "data",
@@ -424,7 +426,8 @@ def _train(settings: dict[str, Any], output: Path, gpus: int, device: str) -> No
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    trainer.fit(module, batches, ckpt_path=path, weights_only=True)
+    with sampled(gpu_log if gpus else None, anew=first_step == 0):
+        trainer.fit(module, batches, ckpt_path=path, weights_only=True)
 
     model.to("cuda" if gpus else "cpu")  # Lightning leaves it on the CPU.
     perplexities = {split: split_perplexity(model, corpus, split) for split in ("valid", "test")}
@@ -446,6 +449,7 @@ def _train(settings: dict[str, Any], output: Path, gpus: int, device: str) -> No
         "seconds": round(progress.seconds, 1),
         "device": device,
         "tries": _tries(output / "metrics"),
+        "gpu_use": summarise(gpu_log),
         "tokens_per_second": round(median_speed(progress.curve), 1),
         "learning_curve": progress.curve,
         "validation": module.validation,
@@ -460,13 +464,13 @@ def _train(settings: dict[str, Any], output: Path, gpus: int, device: str) -> No
 def _checkpoint_to_go_on_from(
     folder: Path, settings: dict[str, Any], corpus: Corpus
 ) -> tuple[Path | None, int]:
-    found = newest_valid_checkpoint(folder)
+    found = lm_checkpoints(folder).newest_valid()
     if found is None:
         return None, 0
-    path, content = found
+    step, path, content = found
     check_same_run(path, content["language_model"], settings, corpus)
-    report(f"[{settings['run']}] going on from step {content['global_step']:,} ({path})")
-    return path, content["global_step"]
+    report(f"[{settings['run']}] going on from step {step:,} ({path})")
+    return path, step
 
 
 def _tries(metrics: Path) -> list[dict[str, int]]:

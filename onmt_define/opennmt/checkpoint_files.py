@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from onmt_define.errors import UserError
+from onmt_define.files import complete_or_absent
 
 if hasattr(torch.serialization, "add_safe_globals"):  # else the commands refuse to start
     torch.serialization.add_safe_globals([argparse.Namespace])
@@ -49,11 +50,24 @@ def load(path: str | Path) -> dict[str, Any]:
 
 
 def save(checkpoint: dict[str, Any], path: str | Path) -> None:
-    """Write a checkpoint as OpenNMT-py does; an embedding of ours leaves its hint in it."""
+    """Write a checkpoint as OpenNMT-py does; an embedding of ours leaves its hint in it.
+
+    Whatever happens meanwhile, `path` is a whole checkpoint or as it was before.
+
+    Raises:
+        UserError: if there is no room on the disk.
+    """
     if embedding_type(checkpoint) != STANDARD:
         options = {**vars(checkpoint["opt"]), "model_type": MODEL_TYPE_ON_DISK}
         checkpoint = {**checkpoint, "opt": argparse.Namespace(**options)}
-    torch.save(checkpoint, path)
+    with complete_or_absent(path) as temporary, temporary.open("wb") as file:
+        try:
+            torch.save(checkpoint, file)
+        except RuntimeError as error:
+            # torch hides why a write failed behind an error of its own.
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from None
+            raise
 
 
 def embedding_type(checkpoint: dict[str, Any]) -> str:

@@ -53,6 +53,12 @@ def patch_parser(parser_class: Any) -> None:
     @functools.wraps(validate_train_opts)
     def checked_validate_train_opts(cls: Any, opt: Namespace) -> None:
         validate_train_opts(cls, opt)
+        if opt.world_size > 1 and opt.early_stopping > 0:
+            raise UserError(
+                f"early_stopping is {opt.early_stopping} with world_size {opt.world_size}, but "
+                "OpenNMT-py stops only its first rank, for which the others would wait for ever: "
+                "set early_stopping to 0, or train on one GPU"
+            )
         if torch.cuda.device_count() < len(opt.gpu_ranks):
             # What is wrong on every machine comes first.
             cls.update_model_opts(opt)

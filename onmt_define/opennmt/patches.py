@@ -14,8 +14,10 @@ from onmt_define.opennmt import (
     checkpoint_files,
     input_checks,
     options,
+    ranks,
     safetensors_files,
     stock_repairs,
+    stopping,
 )
 
 OLDEST_TORCH = (2, 6)
@@ -128,9 +130,12 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "onmt.opts": _patch_options,
     "onmt.utils.parse": _patch_parser,
     "onmt.inference_engine": stock_repairs.patch_inference_engine,
+    "onmt.inputters.dynamic_iterator": stopping.patch_data_iterator,
     "onmt.model_builder": _patch_model_builder,
     "onmt.models.model": _patch_model,
     "onmt.models.model_saver": _patch_model_saver,
+    "onmt.trainer": stopping.patch_trainer,
+    "onmt.bin.train": ranks.patch_train,
     "onmt.translate.translation_server": _patch_server,
     "onmt.bin.average_models": _patch_average_models,
     "onmt.bin.translate": input_checks.patch_translate,

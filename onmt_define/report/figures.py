@@ -19,6 +19,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator, NullLocator
 
 from onmt_define.files import complete_or_absent
+from onmt_define.report.holdings import Holding
 from onmt_define.report.records import (
     LANGUAGE_MODEL_PARTS,
     TRANSLATION_PARTS,
@@ -83,6 +84,8 @@ def pictures(results: Results) -> list[Picture]:
     scores = [score.bleu for run in results.translation for score in run.scores.values()]
     if any(bleu is not None for bleu in scores):
         found.append(_bleu_picture(results))
+    if results.holdings:
+        found.append(_gpus_picture(results.holdings))
     return found
 
 
@@ -131,6 +134,16 @@ def _bleu_picture(results: Results) -> Picture:
         section="translation",
         caption=f"BLEU of each run on each test set; whiskers show {' or '.join(whiskers)}.",
         draw=lambda: _draw_bleu(results),
+    )
+
+
+def _gpus_picture(holdings: Sequence[Holding]) -> Picture:
+    killed = "" if all(one.released for one in holdings) else "; × marks a job that was killed"
+    return Picture(
+        name="gpus",
+        section="cost",
+        caption=f"Which job held which GPU, over time{killed}.",
+        draw=lambda: _draw_gpus(holdings),
     )
 
 
@@ -350,6 +363,49 @@ def _plot_score(
         linewidth=1.2,
         label=test_set,
     )
+
+
+def _draw_gpus(holdings: Sequence[Holding]) -> Figure:
+    gpus = sorted({one.gpu for one in holdings})
+    jobs = list(dict.fromkeys(one.job for one in holdings))
+    first = min(one.start for one in holdings)
+    seconds = max(one.end for one in holdings) - first
+    units = ((3600, "hours"), (60, "minutes"), (1, "seconds"))
+    unit, word = next((one for one in units if seconds >= 2 * one[0]), units[-1])
+    columns = 1 if max(map(len, jobs)) > 18 else 2
+    height = 0.9 + 0.34 * len(gpus) + 0.19 * math.ceil(len(jobs) / columns)
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    axes = figure.add_subplot()
+    bars = {}
+    for one in holdings:
+        index, row = jobs.index(one.job), gpus.index(one.gpu)
+        start, end = (one.start - first) / unit, (one.end - first) / unit
+        bars[one.job] = axes.barh(
+            row,
+            end - start,
+            left=start,
+            height=0.7,
+            color=_COLORS[(1 + index) % len(_COLORS)],
+            hatch=_HATCHES[index // len(_COLORS) % len(_HATCHES)],
+            edgecolor="#222222",
+            linewidth=0.5,
+        )
+        if not one.released:
+            axes.plot([end], [row], marker="x", color="#000000", markersize=6, clip_on=False)
+    _name_rows(axes, gpus)
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=_STEPS))
+    axes.xaxis.set_major_formatter(FuncFormatter(_plain))
+    axes.set_xlabel(f"Time ({word})")
+    axes.grid(axis="x")
+    figure.legend(
+        list(bars.values()),
+        [_short(job) for job in bars],
+        loc="outside lower left",
+        ncols=columns,
+        handlelength=1.6,
+    )
+    return figure
 
 
 def _short(name: str, limit: int = 34) -> str:

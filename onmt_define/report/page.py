@@ -23,6 +23,7 @@ from onmt_define.report.tables import (
     Row,
     Table,
     by_name,
+    cost_table,
     language_model_table,
     learning_curve_table,
     signature_table,
@@ -137,6 +138,8 @@ def format_cell(cell: Cell, column: Column) -> str:
             return f"{cell:,.1f}"
         case "decimal2":
             return f"{cell:,.2f}"
+        case "decimal3":
+            return f"{cell:,.3f}"
         case "percent":
             return _signed_percent(cell)
         case "duration":
@@ -197,6 +200,8 @@ def _tables(results: Results) -> Iterable[Table]:
         yield signature_table(results)
     if results.language_models:
         yield language_model_table(results)
+    if (cost := cost_table(results)).rows:
+        yield cost
     yield learning_curve_table(results)
     yield validation_table(results)
 

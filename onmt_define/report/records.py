@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from onmt_define.errors import UserError
+from onmt_define.report.holdings import Holding, read_holdings
 
 TRANSLATION_PARTS = ("source embedding", "target embedding", "encoder", "decoder", "generator")
 LANGUAGE_MODEL_PARTS = ("embedding", "context", "output")
@@ -54,12 +55,21 @@ class Score:
     chrf_signature: str | None
 
 
+@dataclass(frozen=True)
+class GpuUse:
+    """Mean utilisation in percent, peak memory of one GPU, energy of all; None where unknown."""
+
+    utilisation: float | None
+    peak_memory_mib: float | None
+    kwh: float | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Run(ABC):
     """What both kinds of run record; None (or an empty collection) stands for missing.
 
     `parameters` counts disjoint parts and their "total"; `seconds` is the training time;
-    `tries` holds the step that each try started from.
+    `tries` holds the step that each try started from; `gpu_use` is None without GPUs.
     """
 
     name: str
@@ -71,6 +81,7 @@ class Run(ABC):
     seconds: float | None
     device: str | None
     tries: tuple[int, ...] | None
+    gpu_use: GpuUse | None
     learning_curve: tuple[Point, ...]
     validation: tuple[Point, ...]
     versions: dict[str, str]
@@ -112,12 +123,16 @@ class LanguageModelRun(Run):
 
 @dataclass(frozen=True)
 class Results:
-    """All runs of a config in its order, seeds of a run side by side, and what is missing."""
+    """All runs of a config in its order, seeds of a run side by side, and what is missing.
+
+    `holdings` says when their jobs held which GPU.
+    """
 
     config: dict[str, Any]
     translation: tuple[TranslationRun, ...]
     language_models: tuple[LanguageModelRun, ...]
     missing: tuple[Missing, ...]
+    holdings: tuple[Holding, ...] = ()
 
     @property
     def name(self) -> str:
@@ -172,7 +187,10 @@ def read_results(config: Mapping[str, Any], folder: str | Path) -> Results:
         _read_language_model_run(folder, name, seed, missing)
         for name, seed in _expected(config, "language_models")
     ]
-    return Results(dict(config), tuple(translation), tuple(language_models), tuple(missing))
+    holdings = read_holdings(folder / "logs" / "gpus.tsv")
+    return Results(
+        dict(config), tuple(translation), tuple(language_models), tuple(missing), holdings
+    )
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
@@ -291,6 +309,14 @@ class _Fields:
         value = tuple(steps) if _are_integers(steps) else None
         return self._checked(["tries"], value, "a list of from_step")
 
+    def gpu_use(self) -> GpuUse | None:
+        use = self.get("gpu_use")
+        if use is None:  # a training on the CPU
+            return None
+        if not isinstance(use, dict):
+            return self._checked(["gpu_use"], None, "utilisation, peak_memory_mib and kwh")
+        return GpuUse(*(_finite(use.get(key)) for key in ("utilisation", "peak_memory_mib", "kwh")))
+
     def versions(self) -> dict[str, str]:
         found = self.get("versions")
         found = found if isinstance(found, dict) else {}
@@ -323,6 +349,7 @@ def _common(fields: _Fields, parts: Sequence[str]) -> dict[str, Any]:
         "seconds": fields.number("seconds"),
         "device": fields.text("device"),
         "tries": fields.tries(),
+        "gpu_use": fields.gpu_use(),
         "learning_curve": fields.points("learning_curve", "train_perplexity"),
         "validation": fields.points("validation", "perplexity"),
         "versions": fields.versions(),

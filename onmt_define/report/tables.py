@@ -35,7 +35,7 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 
 @dataclass(frozen=True)
 class Column:
-    """One column; `kind` is text, integer, decimal1, decimal2, percent, duration or interval."""
+    """One column; `kind` is text, integer, decimal1 to decimal3, percent, duration or interval."""
 
     key: str
     label: str
@@ -151,6 +151,41 @@ def language_model_table(results: Results) -> Table:
     reference = reference_parameters(runs)
     rows = _rows_with_means(runs, columns, lambda run: _language_model_cells(run, reference))
     return Table("language_models", tuple(columns), tuple(rows))
+
+
+def cost_table(results: Results) -> Table:
+    """One row for each training whose GPUs were watched: what it took."""
+    columns = (
+        Column("run", "run"),
+        Column("seed", "seed"),
+        Column("kind", "kind"),
+        Column("device", "device"),
+        Column("seconds", "training time", "duration", "s"),
+        Column("utilisation", "mean utilisation of the GPUs", "decimal1", "%"),
+        Column("peak memory", "peak memory of one GPU", "integer", "MiB"),
+        Column("energy", "energy of the GPUs", "decimal3", "kWh"),
+    )
+    rows = [
+        Row(
+            {
+                "run": run.name,
+                "seed": run.seed,
+                "kind": kind,
+                "device": _cell(run.device),
+                "seconds": _cell(run.seconds),
+                "utilisation": _cell(run.gpu_use.utilisation),
+                "peak memory": _cell(run.gpu_use.peak_memory_mib),
+                "energy": _cell(run.gpu_use.kwh),
+            }
+        )
+        for kind, runs in (
+            ("translation", results.translation),
+            ("language model", results.language_models),
+        )
+        for run in runs
+        if run.gpu_use is not None
+    ]
+    return Table("cost", columns, tuple(rows))
 
 
 def signature_table(results: Results) -> Table:

@@ -1,39 +1,87 @@
-"""GPU leases: which of the machine's GPUs a job may use.
-
-Snakemake counts `gpu` but gives no ids out, so jobs that run at once would all take the first
-card. A lease is a locked file for each GPU on node-local disk, held for the life of the process;
-the kernel frees it however the process ends. A job gets all the GPUs it asks for together or none.
-"""
+"""Which GPUs there are, and which of them this process may use."""
 
 import os
-import random
+import re
 import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-
-from filelock import FileLock, Timeout
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from onmt_define.errors import UserError
 
 
-def visible_gpus() -> list[str]:
-    """Ids that CUDA_VISIBLE_DEVICES may hold: what it already holds, else every GPU's UUID."""
-    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
-        return [gpu.strip() for gpu in visible.split(",") if gpu.strip() not in ("", "-1")]
+class Gpu(NamedTuple):
+    """A GPU, or a part of one where it is divided (MIG).
+
+    `id` is what CUDA_VISIBLE_DEVICES takes and what no other GPU has: the UUID, unless nvidia-smi
+    can't be asked. `index` is nvidia-smi's number; it and `name` are empty if unknown.
+    """
+
+    id: str
+    index: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.index} ({self.id})" if self.index else self.id
+
+
+def visible_gpus() -> list[Gpu]:
+    """The GPUs that CUDA_VISIBLE_DEVICES names, each once, in its order; all where it isn't set.
+
+    Indices count as nvidia-smi's do. As CUDA does, all after an unknown one are left out.
+    """
+    on_machine, visible = _ask_nvidia_smi(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return [part for parts in on_machine for part in parts]
+    spelled = [gpu.strip() for gpu in visible.split(",") if gpu.strip()]
+    found: dict[str, Gpu] = {}
+    for gpu in map(lambda one: _resolve(one, on_machine), spelled):
+        if gpu is None:
+            break
+        found.setdefault(gpu.id, gpu)
+    return list(found.values())
+
+
+def _resolve(spelling: str, on_machine: Sequence[Sequence[Gpu]]) -> Gpu | None:
+    """The GPU meant by an index or by the beginning of a UUID; of a divided one its first part."""
+    if spelling == "-1":
+        return None
+    if not on_machine:
+        return Gpu(spelling)
+    for parts in on_machine:
+        for part in parts:
+            if part.index == spelling or part.id.startswith(spelling):
+                return part
+        if parts[0].index.split(":")[0] == spelling:
+            return parts[0]
+    return None
+
+
+def _ask_nvidia_smi() -> list[list[Gpu]]:
+    """For each GPU of the machine itself alone, or the parts it is divided into."""
     try:
         listing = subprocess.run(
-            ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+            ["nvidia-smi", "-L"], capture_output=True, text=True, check=True
+        ).stdout
     except (OSError, subprocess.CalledProcessError):
         return []
-    return listing.stdout.split()
+    gpus: list[list[Gpu]] = []
+    for line in listing.splitlines():
+        if match := re.match(r"GPU (\d+): (.*) \(UUID: (\S+)\)", line):
+            whole = Gpu(match[3], match[1], match[2])
+            gpus.append([whole])
+        elif gpus and (match := re.match(r"\s+MIG (.*?)\s+Device\s+(\d+): \(UUID: (\S+)\)", line)):
+            parts = [gpu for gpu in gpus[-1] if gpu is not whole]
+            name = f"{whole.name} MIG {match[1]}"
+            gpus[-1] = [*parts, Gpu(match[3], f"{whole.index}:{match[2]}", name)]
+    return gpus
+
+
+def describe(gpus: Sequence[Gpu]) -> str:
+    """The hardware in words, such as '2 x NVIDIA H100 80GB HBM3'."""
+    return " + ".join(
+        f"{count} x {name or 'GPU'}" for name, count in Counter(gpu.name for gpu in gpus).items()
+    )
 
 
 def require_gpus(wanted: int, visible: int, allow_cpu: bool, what: str) -> None:
@@ -64,59 +112,3 @@ def usable_gpus(wanted: int, allow_cpu: bool, what: str) -> int:
     visible = len(visible_gpus())
     require_gpus(wanted, visible, allow_cpu, what)
     return min(wanted, visible)
-
-
-def lease_folder() -> Path:
-    """Node-local folder of the lock files, shared by all users of the machine."""
-    return Path(tempfile.gettempdir()) / "onmt_define-gpus"
-
-
-@contextmanager
-def lease(wanted: int, job: str) -> Iterator[list[str]]:
-    """Hold `wanted` GPUs, which may be none; yields their ids for CUDA_VISIBLE_DEVICES.
-
-    Under SLURM the scheduler has already given the job its own GPUs, which are used as they are.
-
-    Raises:
-        UserError: if fewer GPUs than wanted are visible at all.
-    """
-    if wanted == 0:
-        yield []
-        return
-    gpus = visible_gpus()
-    require_gpus(wanted, len(gpus), allow_cpu=False, what=job)
-    if "SLURM_JOB_ID" in os.environ:
-        yield gpus[:wanted]
-        return
-    with ExitStack() as held:
-        leased = _wait_for(gpus, wanted, job, held)
-        print(f"[{job}] holds GPU {', '.join(leased)}", file=sys.stderr, flush=True)
-        yield leased
-
-
-def _wait_for(gpus: list[str], wanted: int, job: str, held: ExitStack) -> list[str]:
-    told = False
-    while True:
-        with ExitStack() as attempt:
-            taken: list[str] = []
-            for gpu in gpus:
-                if len(taken) < wanted and _take(gpu, attempt):
-                    taken.append(gpu)
-            if len(taken) == wanted:
-                held.enter_context(attempt.pop_all())
-                return taken
-        if not told:
-            print(f"[{job}] waits for {wanted} of {len(gpus)} GPUs", file=sys.stderr, flush=True)
-            told = True
-        # Jobs that found too few at the same moment must not meet again.
-        time.sleep(random.uniform(0.5, 2.0))
-
-
-def _take(gpu: str, attempt: ExitStack) -> bool:
-    folder = lease_folder()
-    folder.mkdir(mode=0o777, exist_ok=True)
-    try:
-        attempt.enter_context(FileLock(folder / f"{gpu}.lock", timeout=0, mode=0o666))
-    except Timeout:
-        return False
-    return True

@@ -5,7 +5,7 @@ In the output folder: `checkpoints/` and `learning_curve.json` while it runs, `m
 newest whole checkpoint.
 """
 
-import ctypes
+import functools
 import json
 import os
 import signal
@@ -15,18 +15,23 @@ import time
 from pathlib import Path
 from typing import Any, TextIO
 
+from onmt_define.checkpoint_folder import CheckpointFolder
 from onmt_define.environment import describe_device
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
+from onmt_define.gpu_use import sampled, summarise
 from onmt_define.opennmt import checkpoint_files
 from onmt_define.progress_line import SECONDS_BETWEEN_LINES, progress_line
 from onmt_define.run_folder import only_writer
 from onmt_define.schema import load_yaml
-from onmt_define.workflow import checkpoints
-from onmt_define.workflow.gpus import lease, usable_gpus
+from onmt_define.stop_signals import StopRequest, die_with_parent, stop_signal
+from onmt_define.workflow.gpus import describe, usable_gpus
 from onmt_define.workflow.learning_curve import LearningCurve
+from onmt_define.workflow.leases import lease
 from onmt_define.workflow.training_config import spread_over_gpus
 from onmt_define.workflow.training_record import training_record
+
+SECONDS_TO_WAIT_FOR_RANKS = 7200
 
 
 def train(
@@ -37,6 +42,7 @@ def train(
     threads: int,
     allow_cpu: bool,
     log_path: str | Path,
+    gpu_log: str | Path | None = None,
     corpus: str,
 ) -> None:
     """Train, or go on training, until `train_steps`; then write model.pt and record.json.
@@ -48,6 +54,7 @@ def train(
         threads: CPU threads for training without a GPU.
         allow_cpu: train on the CPU when there is no GPU.
         log_path: OpenNMT-py's own output is appended here.
+        gpu_log: table to which the use of the GPUs is appended; none without GPUs.
         corpus: name of the corpus, for the record.
 
     Raises:
@@ -57,50 +64,72 @@ def train(
     if not isinstance(config, dict) or not {"train_steps", "seed"} <= config.keys():
         raise UserError(f"{config_path} lacks train_steps or seed, expected a resolved train.yaml")
     name = f"{output.parent.name} {output.name}"
+    gpu_table = Path(gpu_log) if gpu_log else None
     use_gpus = usable_gpus(gpus, allow_cpu, f"training {name}")
     (output / "checkpoints").mkdir(parents=True, exist_ok=True)
     with only_writer(output), open(log_path, "a", encoding="utf-8") as log:
         state = _State.load(output / "learning_curve.json")
-        resume = checkpoints.newest_valid(output / "checkpoints")
-        step = resume[0] if resume else 0
+        checkpoints = opennmt_checkpoints(output / "checkpoints")
+        keep = max(1, config.get("keep_checkpoint", -1))
+        newest = checkpoints.newest_valid()
+        step = newest[0] if newest else 0
         if step < config["train_steps"]:
+            # OpenNMT-py knows nothing of those that it wrote before it was stopped.
+            checkpoints.prune(keep)
             state.start_try(step)
+            resume = newest[:2] if newest else None
             if resume:
                 print(f"[{name}] going on from step {step:,} ({resume[1]})", file=sys.stderr)
-            with lease(use_gpus, name) as ids:
-                command = _command(config_path, config, resume, use_gpus)
-                _run(command, ids, threads, name, config["train_steps"], state, log)
-            resume = checkpoints.newest_valid(output / "checkpoints")
-            if resume is None or resume[0] < config["train_steps"]:
-                reached = resume[0] if resume else 0
+            del newest  # its weights needn't wait in memory
+            with lease(use_gpus, name, Path(log_path).with_name("gpus.tsv")) as leased:
+                state.device = describe(leased) if leased else describe_device(0, threads)
+                command = _command(config_path, config, resume, use_gpus, name)
+                with sampled(gpu_table, anew=step == 0):
+                    _run(command, threads, name, config["train_steps"], state, log)
+            newest = checkpoints.newest_valid()
+            reached = newest[0] if newest else 0
+            if reached < config["train_steps"]:
                 raise UserError(
                     f"training {name} ended at step {reached} of {config['train_steps']} without "
                     f"an error of its own; see {log_path}"
                 )
-        assert resume is not None
-        checkpoints.prune(output / "checkpoints", max(1, config.get("keep_checkpoint", -1)))
-        checkpoint = checkpoint_files.load(resume[1])
+        assert newest is not None
+        steps, _, checkpoint = newest
+        checkpoints.prune(keep)
         record = training_record(
             checkpoint,
             run=output.parent.name,
             seed=config["seed"],
             corpus=corpus,
-            steps=resume[0],
-            device=describe_device(use_gpus, threads),
+            steps=steps,
+            device=state.device,
             curve=state.curve,
             tries=state.tries,
+            gpu_use=summarise(gpu_table),
         )
         with complete_or_absent(output / "record.json") as temporary:
             temporary.write_text(json.dumps(record, indent=1), encoding="utf-8")
-        with complete_or_absent(output / "model.pt") as temporary:
-            checkpoint_files.save({**checkpoint, "optim": None}, temporary)
+        checkpoint_files.save({**checkpoint, "optim": None}, output / "model.pt")
+
+
+def opennmt_checkpoints(folder: Path) -> CheckpointFolder:
+    """The checkpoints of an OpenNMT-py training, each with all that going on from it needs."""
+
+    def read(path: Path) -> dict[str, Any]:
+        checkpoint = checkpoint_files.load(path)
+        if not {"model", "optim"} <= checkpoint.keys():
+            raise UserError(f"{path} lacks the weights or the optimizer's state")
+        return checkpoint
+
+    return CheckpointFolder(folder, r"checkpoint_step_(\d+)\.pt", read)
 
 
 class _State:
-    """The learning curve and the tries so far, kept on disk across tries."""
+    """The learning curve, the tries so far and the last one's device, kept across tries."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.device = ""
         self.curve = LearningCurve()
         self.tries: list[dict[str, Any]] = []
 
@@ -110,7 +139,7 @@ class _State:
         if path.exists():
             stored = json.loads(path.read_text(encoding="utf-8"))
             state.curve = LearningCurve(stored["training"], stored["validation"])
-            state.tries = stored["tries"]
+            state.tries, state.device = stored["tries"], stored.get("device", "")
         return state
 
     def start_try(self, step: int) -> None:
@@ -118,17 +147,30 @@ class _State:
         self.tries.append({"from_step": step, "seconds": 0.0})
 
     def save(self) -> None:
-        content = {**self.curve.as_dict(), "tries": self.tries}
+        content = {**self.curve.as_dict(), "tries": self.tries, "device": self.device}
         with complete_or_absent(self.path) as temporary:
             temporary.write_text(json.dumps(content), encoding="utf-8")
 
 
 def _command(
-    config_path: str | Path, config: dict[str, Any], resume: tuple[int, Path] | None, gpus: int
+    config_path: str | Path,
+    config: dict[str, Any],
+    resume: tuple[int, Path] | None,
+    gpus: int,
+    name: str,
 ) -> list[str]:
     command = [sys.executable, "-m", "onmt_define.opennmt", "train", "-config", str(config_path)]
     if gpus:
         batch_size, accumulation = spread_over_gpus(config, gpus)
+        print(
+            f"[{name}] on {gpus} GPU{'s' * (gpus > 1)}: batch_size {batch_size} on each, "
+            f"accum_count {accumulation}",
+            file=sys.stderr,
+        )
+        if "timeout" not in config:
+            # OpenNMT-py's minute would end a training whose other ranks wait for a validation;
+            # dead ranks are noticed without it.
+            command += ["-timeout", str(SECONDS_TO_WAIT_FOR_RANKS)]
         command += ["-world_size", str(gpus), "-gpu_ranks", *map(str, range(gpus))]
         command += ["-batch_size", str(batch_size), "-accum_count", *map(str, accumulation)]
     if resume:
@@ -140,7 +182,6 @@ def _command(
 
 def _run(
     command: list[str],
-    gpu_ids: list[str],
     threads: int,
     name: str,
     train_steps: int,
@@ -153,8 +194,6 @@ def _run(
         "PYTHONWARNINGS": "ignore",
         "OMP_NUM_THREADS": str(threads),
     }
-    if gpu_ids:
-        environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpu_ids)
     started = time.monotonic()
     process = subprocess.Popen(
         command,
@@ -164,32 +203,29 @@ def _run(
         text=True,
         encoding="utf-8",
         errors="replace",
-        preexec_fn=_die_with_parent,
+        preexec_fn=functools.partial(die_with_parent, os.getpid()),
     )
-    signal.signal(signal.SIGTERM, lambda *_: process.terminate())
     progress = _Progress(name, train_steps, state.tries[-1]["from_step"])
     last_line = ""
     assert process.stdout is not None
-    for line in process.stdout:
-        log.write(line)
-        log.flush()
-        last_line = line.strip() or last_line
-        is_report = state.curve.read_line(line)
-        if is_report or "Validation accuracy" in line:
-            state.tries[-1]["seconds"] = round(time.monotonic() - started, 1)
-            state.save()
-        if is_report:
-            progress.show(state.curve.training[-1])
-    if process.wait() != 0:
-        raise UserError(
-            f"training {name} ended with status {process.returncode} ({last_line}); see {log.name}"
-        )
-
-
-def _die_with_parent() -> None:
-    """A training must not go on writing after its wrapper was killed (Linux, PR_SET_PDEATHSIG)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    with StopRequest().listening(process.send_signal):
+        for line in process.stdout:
+            log.write(line)
+            log.flush()
+            last_line = line.strip() or last_line
+            is_report = state.curve.read_line(line)
+            if is_report or "Validation accuracy" in line:
+                state.tries[-1]["seconds"] = round(time.monotonic() - started, 1)
+                state.save()
+            if is_report:
+                progress.show(state.curve.training[-1])
+        status = process.wait()
+    if number := stop_signal(status):
+        name_of_signal = signal.Signals(number).name
+        print(f"[{name}] stopped by {name_of_signal}; the same command goes on", file=sys.stderr)
+        raise SystemExit(128 + number)
+    if status != 0:
+        raise UserError(f"training {name} ended with status {status} ({last_line}); see {log.name}")
 
 
 class _Progress:

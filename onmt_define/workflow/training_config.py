@@ -42,8 +42,8 @@ def resolve_training(
 def spread_over_gpus(config: dict[str, Any], gpus: int) -> tuple[int, list[int]]:
     """Batch size per GPU and accumulation for `gpus` GPUs at an unchanged effective batch.
 
-    The configuration is written for one GPU. Where its accumulation isn't a multiple of the number
-    of GPUs, the batch of each GPU becomes smaller instead.
+    The configuration is written for one GPU. Of the ways that keep its effective batch at all times
+    the one with the largest batch per GPU is taken, which is never larger than the configuration's.
 
     Returns:
         batch_size (in the configuration's unit, for each GPU) and accum_count (one entry for each
@@ -51,6 +51,9 @@ def spread_over_gpus(config: dict[str, Any], gpus: int) -> tuple[int, list[int]]
     """
     batch_size, counts = config.get("batch_size", 64), config.get("accum_count", [1])
     counts = counts if isinstance(counts, list) else [counts]
-    scaled = [math.ceil(count / gpus) for count in counts]
-    fraction = counts[0] / (gpus * scaled[0])
-    return max(1, round(batch_size * fraction)), scaled
+    first = math.ceil(counts[0] / gpus)
+    # The batch per GPU stays the same during the training, so all counts shrink by one factor.
+    while any(count * first % counts[0] for count in counts):
+        first += 1
+    scaled = [count * first // counts[0] for count in counts]
+    return max(1, round(batch_size * counts[0] / (gpus * first))), scaled

@@ -18,10 +18,12 @@ def training_record(
     device: str,
     curve: LearningCurve,
     tries: list[dict[str, Any]],
+    gpu_use: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """All facts of a translation run for record.json.
 
-    `tries` are the starts of the training, each with the step it went on from and its seconds.
+    `tries` are the starts of the training, each with the step it went on from and its seconds;
+    `gpu_use` is what `onmt_define.gpu_use.summarise` found.
     """
     vocabulary = checkpoint["vocab"]
     return {
@@ -36,6 +38,7 @@ def training_record(
         "seconds": round(sum(attempt["seconds"] for attempt in tries), 1),
         "device": device,
         "tries": tries,
+        "gpu_use": gpu_use,
         "tokens_per_second": curve.tokens_per_second(),
         "learning_curve": curve.training,
         "validation": curve.validation,

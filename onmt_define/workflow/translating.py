@@ -13,7 +13,8 @@ from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
 from onmt_define.schema import load_yaml
 from onmt_define.workflow.cleaning import detokenise
-from onmt_define.workflow.gpus import lease, visible_gpus
+from onmt_define.workflow.gpus import visible_gpus
+from onmt_define.workflow.leases import lease
 
 BPE_JOINT = "@@ "
 
@@ -74,7 +75,7 @@ def _run_opennmt(
     with (
         tempfile.TemporaryDirectory() as folder,
         open(log_path, "w", encoding="utf-8") as log,
-        lease(int(use_gpu), job) as gpu_ids,
+        lease(int(use_gpu), job, Path(log_path).with_name("gpus.tsv")),
     ):
         source, hypothesis, config = (Path(folder) / name for name in ("src", "hyp", "config.yaml"))
         source.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -88,8 +89,6 @@ def _run_opennmt(
         config.write_text(yaml.safe_dump(options), encoding="utf-8")
         command = [sys.executable, "-m", "onmt_define.opennmt", "translate", "-config", str(config)]
         environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
-        if use_gpu:
-            environment["CUDA_VISIBLE_DEVICES"] = gpu_ids[0]
         status = subprocess.run(
             command, env=environment, stdout=log, stderr=subprocess.STDOUT
         ).returncode

@@ -116,6 +116,10 @@ def test_help_lists_the_options(run_command, tmp_path):
         ({"define_depth": 1}, "define_depth is 1, expected a whole number of at least 2"),
         ({"word_vec_size": 48}, "word_vec_size is 48, but a Transformer of hidden_size 32"),
         ({"world_size": 2}, "world_size is 2 but gpu_ranks is empty"),
+        (
+            {"world_size": 2, "gpu_ranks": [0, 1], "early_stopping": 3},
+            "early_stopping is 3 with world_size 2, but OpenNMT-py stops only its first rank",
+        ),
         ({"optim": "sparseadam"}, "optim sparseadam can't be combined"),
     ],
 )

@@ -27,11 +27,12 @@ QUICK = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "10
 SEED_OF_DEFINE = Path("results/demo/mt/define/seed1")
 SEED_OF_LSTM = Path("results/demo/lm/lstm-define/seed1")
 SEED_OF_UNWARNED = Path("results/demo/lm/unwarned/seed1")
-# SLURM's smallest time limit, a minute. One of the two language models is warned of it, at any time
-# from 20 to 50 s after its start.
+# The first try of the language models gets SLURM's smallest time limit, a minute. One of them is
+# warned of it, at any time from 20 to 50 s after its start.
 SHORT = (
-    "train_language_model:runtime=1",
-    "train_language_model:slurm_extra='--signal=USR1@10' if wildcards.run != 'unwarned' else ''",
+    "train_language_model:runtime=1 if attempt == 1 else 60",
+    "train_language_model:slurm_extra="
+    "'--signal=USR1@10' if attempt == 1 and wildcards.run != 'unwarned' else ''",
 )
 SECONDS_FOR_THE_DEMO = 600
 
@@ -275,8 +276,8 @@ def test_doctor_says_what_the_cluster_needs(slurm, monkeypatch, run_command, tmp
 
 
 LEASES = (
-    "import time; from onmt_define.workflow.gpus import lease\n"
-    "with lease(2, 'job') as ids: print(*ids); time.sleep(3)"
+    "import time; from onmt_define.workflow.leases import lease\n"
+    "with lease(2, 'job') as ids: print(*(gpu.id for gpu in ids)); time.sleep(3)"
 )
 
 
