@@ -4,6 +4,7 @@ import pytest
 
 from onmt_define import slurm
 from onmt_define.errors import UserError
+from onmt_define.workflow.plan import check_options
 
 # Lines of `scontrol show config`, with the spaces that SLURM prints.
 CONFIG = """\
@@ -88,3 +89,9 @@ def test_a_controller_that_does_not_answer(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     with pytest.raises(UserError, match="SLURM doesn't answer 'scontrol show config': slurm_load"):
         slurm.this_cluster()
+
+
+def test_a_limit_below_what_a_training_asks_for():
+    config = {"translation": {"runs": [{"name": "small", "gpus": 1}, {"name": "big", "gpus": 2}]}}
+    with pytest.raises(UserError, match="run 'big' asks for 2 GPUs, but --resources"):
+        check_options(config, "mine.yaml", 1, on_cluster=True)
