@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -27,12 +28,12 @@ QUICK = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "10
 SEED_OF_DEFINE = Path("results/demo/mt/define/seed1")
 SEED_OF_LSTM = Path("results/demo/lm/lstm-define/seed1")
 SEED_OF_UNWARNED = Path("results/demo/lm/unwarned/seed1")
-# The first try of the language models gets SLURM's smallest time limit, a minute. One of them is
-# warned of it, at any time from 20 to 50 s after its start.
+# The first try of one language model gets SLURM's smallest time limit, a minute. The other one gets
+# two, and is warned at any time from 60 to 90 s after its start.
 SHORT = (
-    "train_language_model:runtime=1 if attempt == 1 else 60",
+    "train_language_model:runtime=60 if attempt > 1 else 1 if wildcards.run == 'unwarned' else 2",
     "train_language_model:slurm_extra="
-    "'--signal=USR1@10' if attempt == 1 and wildcards.run != 'unwarned' else ''",
+    "'--signal=USR1@30' if attempt == 1 and wildcards.run != 'unwarned' else ''",
 )
 SECONDS_FOR_THE_DEMO = 600
 
@@ -124,12 +125,23 @@ def checkpoints_of(folder):
 
 
 def pause(folder, seconds=200):
-    """Wait for a training's first checkpoint; stop its processes there until SLURM wakes them."""
+    """Wait for a training's first checkpoint, stop its processes there, and return their ids."""
     wait_for(lambda: checkpoints_of(folder), seconds, f"a checkpoint in {folder}")
     processes = processes_of(folder)
     assert processes
     for process in processes:
         os.kill(process, signal.SIGSTOP)
+    return processes
+
+
+def was_sent(process, number):
+    """Whether a signal waits for a stopped process, or has woken and ended it."""
+    try:
+        status = Path(f"/proc/{process}/status").read_text()
+    except FileNotFoundError:
+        return True
+    pending = next(line for line in status.splitlines() if line.startswith("ShdPnd"))
+    return bool(int(pending.split()[1], 16) >> (number - 1) & 1)
 
 
 def seconds(when):
@@ -142,8 +154,11 @@ def demo(slurm, tmp_path_factory):
     folder = make_project(tmp_path_factory.mktemp("slurm") / "demo")
     driver = Driver(slurm, folder, "--set-resources", *SHORT)
     try:
-        pause(folder / SEED_OF_LSTM)
         pause(folder / SEED_OF_UNWARNED)
+        (warned,) = pause(folder / SEED_OF_LSTM)
+        wait_for(lambda: was_sent(warned, signal.SIGUSR1), 120, "SIGUSR1 before the time limit")
+        with suppress(ProcessLookupError):
+            os.kill(warned, signal.SIGCONT)
         assert driver.wait() == 0, driver.output
     finally:
         driver.process.kill()
