@@ -3,11 +3,13 @@
 import json
 import os
 import shlex
+import signal
 import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
+from onmt_define import slurm
 from onmt_define.errors import UserError
 from onmt_define.schema import load_yaml
 from onmt_define.workflow.config import (
@@ -36,6 +38,16 @@ try:
     CONFIG = complete_config(config, CONFIG_FILE)
 except UserError as error:
     raise WorkflowError(str(error))
+
+# A cluster sends this to every process of a job whose time is nearly over. It is for the training,
+# which takes it over to save and end; Snakemake and the shell must live to see that.
+signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+
+# profiles/default allows no GPU where nobody says how many. A cluster's scheduler knows how many
+# there are, and with that limit it would be asked for none.
+ON_CLUSTER = workflow.nodes is not None
+if ON_CLUSTER and workflow.global_resources.get("gpu").value == 0:
+    workflow.global_resources["gpu"] = None
 
 # Not parameters of rules: a change of machine must not run anything again.
 SCRIPTS = os.path.join(workflow.basedir, "scripts")
@@ -86,10 +98,11 @@ def gpus_of(runs):
 
 def check_before_start():
     """Stop with one sentence before the first job; not called in a dry run."""
-    gpu = workflow.global_resources.get("gpu")
-    # On a cluster the GPUs are elsewhere, and the jobs look for them.
-    gpus_given = gpu.value if gpu and workflow.local_exec else None
+    gpus_given = workflow.global_resources.get("gpu").value
     try:
-        check_options(CONFIG, CONFIG_FILE, gpus_given)
+        check_options(CONFIG, CONFIG_FILE, gpus_given, on_cluster=ON_CLUSTER)
+        if workflow.executor_plugin.name == "slurm":
+            status_command = workflow.executor_settings.status_command
+            slurm.check_before_jobs(status_command, Path.cwd())
     except UserError as error:
         raise WorkflowError(str(error))

@@ -7,7 +7,7 @@ trap 'rm -rf "$environment"' EXIT
 "$1" -m venv "$environment"
 pip="$environment/bin/python -m pip --disable-pip-version-check"
 $pip install --quiet "$2" >&2
-$pip install --quiet ".[workflow,dev]" >&2
+$pip install --quiet ".[cluster,dev]" >&2
 $pip install --quiet --no-deps OpenNMT-py==3.5.1 >&2
 echo "# Exact versions of a tested environment; make lock writes this file."
 # What torch alone brings along for this platform's hardware stays with torch.

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import onmt_define
+from onmt_define import slurm
+from onmt_define.errors import UserError
 
 PYTHON = ((3, 11), (3, 12))
 TORCH = ((2, 6), (2, 14))
@@ -27,6 +29,8 @@ OPTIONAL = {
     "ctranslate2": "converts folded models",
     "safetensors": "save_format safetensors",
     "snakemake": "the workflow",
+    "snakemake-executor-plugin-slurm": "the workflow with profiles/slurm",
+    "snakemake-executor-plugin-cluster-generic": "the workflow with profiles/cluster-generic",
     "lightning": "language models",
 }
 COMMANDS = ("build_vocab", "train", "translate", "average_models", "release_model", "server")
@@ -54,6 +58,7 @@ def findings() -> Iterator[Finding]:
             else Finding("note", f"{name} isn't installed; only needed for: {purpose}")
         )
     yield from _start_up()
+    yield from _slurm()
     yield from _gpus()
 
 
@@ -109,6 +114,16 @@ def _start_up() -> Iterator[Finding]:
             yield Finding(
                 "broken", f"{command} doesn't see the plug-in: {path} runs {python}, without it"
             )
+
+
+def _slurm() -> Iterator[Finding]:
+    """Nothing on a machine that isn't part of a cluster."""
+    if not slurm.is_installed():
+        return
+    try:
+        yield Finding("ok", slurm.this_cluster().advice())
+    except UserError as error:
+        yield Finding("note", str(error))
 
 
 def _gpus() -> Iterator[Finding]:

@@ -59,13 +59,25 @@ def _run(config: dict[str, Any], kind: str, name: str) -> dict[str, Any]:
     return next(run for run in config[kind]["runs"] if run["name"] == name)
 
 
-def check_options(config: dict[str, Any], where: str, gpus_given: int | None) -> None:
+def _check_limit(largest: dict[str, Any], limit: int, where: str) -> None:
+    """A job that Snakemake submits with fewer GPUs than its rule asks for fails on its node."""
+    if largest["gpus"] > limit:
+        raise UserError(
+            f"{where}: run {largest['name']!r} asks for {largest['gpus']} GPUs, but --resources "
+            f"gpu={limit} lets a job of a cluster have {limit}; give a larger number or none"
+        )
+
+
+def check_options(
+    config: dict[str, Any], where: str, gpus_given: int | None, *, on_cluster: bool = False
+) -> None:
     """Check all that can be checked before the first download.
 
     Args:
         config: the completed configuration.
         where: its name, for the sentences.
-        gpus_given: Snakemake's global resource `gpu`; None where jobs run on other machines.
+        gpus_given: Snakemake's global resource `gpu`; None where nobody limits it.
+        on_cluster: jobs run on other machines, whose GPUs can't be seen from here.
 
     Raises:
         UserError: an option that OpenNMT-py or the plug-in refuses, or GPUs or a mirror that aren't
@@ -76,8 +88,12 @@ def check_options(config: dict[str, Any], where: str, gpus_given: int | None) ->
             *config["translation"]["runs"],
             *config.get("language_models", {"runs": []})["runs"],
         ]
-        wanted = min(gpus_given, max(run["gpus"] for run in runs))
-        require_gpus(wanted, len(visible_gpus()), config["allow_cpu"], f"{where}: a training")
+        largest = max(runs, key=lambda run: run["gpus"])
+        if on_cluster:
+            _check_limit(largest, gpus_given, where)
+        else:
+            wanted = min(gpus_given, largest["gpus"])
+            require_gpus(wanted, len(visible_gpus()), config["allow_cpu"], f"{where}: a training")
     if config["mirror"]:
         check_mirror(config["mirror"])
     from onmt_define.workflow.option_checks import check_decoding_options, check_training_options
