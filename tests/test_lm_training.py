@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import math
 import os
 import random
 import shutil
@@ -20,21 +19,16 @@ import yaml
 from filelock import FileLock
 
 from onmt_define.errors import UserError
-from onmt_define.lm import training
-from onmt_define.lm.commands import add_commands, read_run, require_gpus
-from onmt_define.lm.evaluation import load_model, perplexity
-from onmt_define.lm.lstm import build_model
-from onmt_define.lm.training import BpttBatches, checkpoints, train
+from onmt_define.lm import checkpoints as checkpoints_module
+from onmt_define.lm.batches import BpttBatches
+from onmt_define.lm.checkpoints import checkpoints
+from onmt_define.lm.commands import add_commands, require_gpus
+from onmt_define.lm.evaluation import load_model
+from onmt_define.lm.run_settings import check_run, read_run
+from onmt_define.lm.training import train
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "train_language_model.py"
-DEFINE = {
-    "type": "define",
-    "dim": 16,
-    "map_dim": 8,
-    "expand_dim": 16,
-    "depth": 3,
-    "max_groups": 4,
-}
+UNIT = {"output_dim": 16, "expand_dim": 16, "depth": 3, "max_groups": 4}
 
 
 @pytest.fixture(autouse=True)
@@ -58,13 +52,14 @@ def texts(tmp_path):
 
 @pytest.fixture
 def run(texts):
-    return {
+    settings = {
         **texts,
         "run": "tiny",
         "seed": 1,
         "corpus": "colours",
         "model": "lstm",
-        "embedding": DEFINE,
+        "map": {"type": "standard", "dim": 8},
+        "unit": UNIT,
         "hidden_size": 16,
         "layers": 2,
         "dropout": 0.2,
@@ -72,7 +67,7 @@ def run(texts):
         "batch_size": 4,
         "optimizer": "adam",
         "learning_rate": 0.01,
-        "decay_epoch": 1,
+        "decay_epochs": [1],
         "decay_factor": 0.5,
         "gradient_clip": 1.0,
         "epochs": 2,
@@ -80,6 +75,7 @@ def run(texts):
         "min_count": 1,
         "vocabulary_size": None,
     }
+    return check_run(settings, "run")
 
 
 def result(folder):
@@ -94,9 +90,9 @@ def result(folder):
 
 def test_batches_cut_the_text_into_contiguous_streams():
     batches = list(BpttBatches(np.arange(23, dtype=np.int32), batch_size=3, bptt=4))
-    assert [starts for *_, starts in batches] == [True, False]
-    inputs = torch.cat([inputs for inputs, *_ in batches])
-    targets = torch.cat([targets for _, targets, _ in batches])
+    assert [batch.starts_anew for batch in batches] == [True, False]
+    inputs = torch.cat([batch.inputs for batch in batches])
+    targets = torch.cat([batch.targets for batch in batches])
     assert inputs.t().tolist() == [[*range(6)], [*range(7, 13)], [*range(14, 20)]]
     assert torch.equal(targets, inputs + 1)
 
@@ -117,50 +113,9 @@ def test_more_streams_than_tokens_are_refused():
         BpttBatches(np.arange(10, dtype=np.int32), batch_size=8, bptt=4)
 
 
-@pytest.mark.parametrize("embedding", [{"type": "standard", "dim": 8}, DEFINE])
-def test_perplexity_equals_a_plain_loop_over_all_tokens(embedding):
-    torch.manual_seed(1)
-    settings = {"embedding": embedding, "hidden_size": 12, "layers": 2, "dropout": 0.5}
-    model = build_model(settings, vocabulary_size=20)
-    ids = np.random.default_rng(1).integers(20, size=300).astype(np.int32)
-
-    total, previous, state = 0.0, 3, None
-    model.eval()
-    with torch.no_grad():
-        for token in ids.tolist():
-            hidden, state = model.context(model.input_layer(torch.tensor([[previous]])), state)
-            scores = hidden[0, 0].double() @ model.output_layer.linear.weight.double().t()
-            total -= torch.log_softmax(scores, 0)[token].item()
-            previous = token
-    model.train()
-
-    expected = math.exp(total / 300)
-    assert perplexity(model, ids, eos=3) == pytest.approx(expected, rel=1e-6)
-    assert model.training
-
-
-def test_perplexity_is_the_same_for_batches_of_one_and_ten():
-    torch.manual_seed(1)
-    settings = {
-        "embedding": {"type": "standard", "dim": 16},
-        "hidden_size": 16,
-        "layers": 2,
-        "dropout": 0.0,
-    }
-    model = build_model(settings, vocabulary_size=20)
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
-    ids = np.random.default_rng(1).integers(20, size=5003).astype(np.int32)
-    exact = perplexity(model, ids, eos=0)
-    for warm_up, equal in ((50, True), (0, False)):
-        value = perplexity(model, ids, eos=0, batch_size=10, warm_up=warm_up)
-        assert (value == pytest.approx(exact, rel=1e-6)) is equal
-    assert perplexity(model, ids, eos=0, batch_size=10) == exact  # too short to be cut
-
-
 def test_training_learns_and_leaves_a_complete_record(run, tmp_path):
     output = tmp_path / "output"
-    train({**run, "epochs": 12, "dropout": 0.0, "decay_epoch": None}, output)
+    train({**run, "epochs": 12, "dropout": 0.0, "decay_epochs": []}, output)
     record = json.loads((output / "record.json").read_text())
     steps_an_epoch = record["steps"] // 12
     # A line's start is a guess among five, its length one among four: 1.95 is the best there is.
@@ -188,15 +143,15 @@ def test_training_learns_and_leaves_a_complete_record(run, tmp_path):
 
 
 def test_learning_rate_decays_after_the_given_epoch(run, tmp_path):
-    train({**run, "epochs": 4, "decay_epoch": 2}, tmp_path / "output")
+    train({**run, "epochs": 4, "decay_epochs": [2]}, tmp_path / "output")
     curve = json.loads((tmp_path / "output" / "record.json").read_text())["learning_curve"]
     steps = curve[-1]["step"] // 4
     rates = [{p["learning_rate"] for p in curve if (p["step"] - 1) // steps == e} for e in range(4)]
-    assert rates == [{0.01}, {0.01}, {0.005}, {0.0025}]
+    assert rates == [{0.01}, {0.01}, {0.005}, {0.005}]
 
 
 def test_training_goes_on_from_every_checkpoint_as_if_never_stopped(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "KEPT_CHECKPOINTS", 100)
+    monkeypatch.setattr(checkpoints_module, "KEPT_CHECKPOINTS", 100)
     train(run, tmp_path / "whole")
     expected_weights, expected_record = result(tmp_path / "whole")
     saved = checkpoints(tmp_path / "whole" / "checkpoints")
@@ -332,17 +287,20 @@ def test_command_line_trains_and_evaluates(run, tmp_path, capsys):
     ("changes", "parts"),
     [
         ({"hiden_size": 128}, ["unknown key 'hiden_size'", "'hidden_size'"]),
-        ({"embedding": {**DEFINE, "dept": 7}}, ["unknown key 'embedding.dept'", "'depth'"]),
+        ({"unit": {**UNIT, "dept": 7}}, ["unknown key 'unit.dept'", "'depth'"]),
         ({"epochs": "two"}, ["epochs is 'two', expected integer"]),
         ({"epochs": 0}, ["epochs", "0 is less than the minimum of 1"]),
         ({"seed": True}, ["seed is True, expected integer"]),
         ({"dropout": 1}, ["dropout", "1 is greater than or equal to the maximum of 1"]),
         ({"learning_rate": "1e-3"}, ["learning_rate is '1e-3', expected number", "1.0e-3"]),
         ({"optimizer": "adams"}, ["optimizer is 'adams', expected one of", "'adam'"]),
-        ({"embedding": {"type": "define", "dim": 8}}, ["embedding lacks the key 'map_dim'"]),
+        ({"unit": {"output_dim": 8}}, ["unit lacks the key 'expand_dim'"]),
+        ({"heads": 2}, ["heads is for transformer-xl, but model is 'lstm', leave it out"]),
+        ({"model": "transformer-xl"}, ["hidden_size is for lstm and awd-lstm"]),
+        ({"paper": "table1a/R9"}, ["the paper has no row 'table1a/R9', did you mean"]),
         (
-            {"embedding": {"type": "standard", "dim": 8, "depth": 3}},
-            ["embedding.depth is 3", "only embeddings of type define have it"],
+            {"classifier": {"type": "adaptive"}},
+            ["classifier lacks the key 'cutoffs'"],
         ),
     ],
 )
@@ -363,17 +321,15 @@ def test_a_missing_key_is_named(run, tmp_path):
 
 
 def test_defaults_are_filled_in(run, tmp_path):
-    for key in ("min_count", "vocabulary_size", "decay_epoch", "decay_factor"):
-        del run[key]
+    defaults = {"min_count": 1, "classifier": None, "weight_decay": 0, "precision": "float32"}
+    defaults |= {"schedule": "epochs", "average_after": None, "vocabulary_size": None}
+    for key in defaults:
+        run.pop(key)
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(run))
     settings = read_run(tmp_path / "run.yaml")
-    assert settings == {
-        **run,
-        "min_count": 1,
-        "vocabulary_size": None,
-        "decay_epoch": None,
-        "decay_factor": 0.5,
-    }
+    classifier = {"type": "softmax", "tied": True, "cutoffs": [], "factor": 1, "bias": True}
+    assert settings == {**run, **defaults, "classifier": classifier}
+    assert "input_dropout" not in settings  # an AWD-LSTM's
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is visible")

@@ -101,7 +101,7 @@ def configuration():
                 {
                     "name": "lstm",
                     "corpus": {"language": "en"},
-                    "options": {"embedding": {"type": "standard", "dim": 16}},
+                    "options": {"map": {"type": "standard", "dim": 16}},
                 }
             ],
         },

@@ -1,0 +1,94 @@
+"""Checkpoints: when they are written, also on a signal to stop, and which one to go on from."""
+
+import logging
+import signal
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as lightning
+import torch
+from lightning.pytorch.callbacks import Checkpoint
+
+from onmt_define.files import complete_or_absent
+from onmt_define.lm.reporting import report
+
+logger = logging.getLogger(__name__)
+
+KEPT_CHECKPOINTS = 2
+# Several processes agree on stopping only now and then, since they have to wait for each other.
+STEPS_BETWEEN_AGREEMENTS = 10
+
+
+class SaveCheckpoints(Checkpoint):
+    """Write a checkpoint every so many steps, after each epoch, and when asked to stop.
+
+    SIGTERM and SIGUSR1 (a cluster's warning that the time is up) let the step end, save, and leave
+    with status 128 + the signal's number.
+    """
+
+    def __init__(self, folder: Path, save_every: int) -> None:
+        self.folder = folder
+        self.save_every = save_every
+        self.signal: int | None = None
+
+    def on_train_start(self, *_: Any) -> None:
+        """Take over the signals; Lightning's own handler leaves with status 0 and saves nothing."""
+        for number in (signal.SIGTERM, signal.SIGUSR1):
+            signal.signal(number, self._note_signal)
+
+    def on_train_batch_end(self, trainer: lightning.Trainer, *_: Any) -> None:
+        """Save if due; the last step of an epoch is saved after its validation."""
+        if trainer.is_last_batch:
+            return
+        if self._must_stop(trainer):
+            self._save(trainer)
+            number = self.signal or signal.SIGTERM
+            report(
+                f"stopped by {signal.Signals(number).name} after step {trainer.global_step:,}; "
+                "the same command goes on from there"
+            )
+            raise SystemExit(128 + number)
+        if trainer.global_step % self.save_every == 0:
+            self._save(trainer)
+
+    def on_train_epoch_end(self, trainer: lightning.Trainer, *_: Any) -> None:
+        """Save the end of an epoch."""
+        self._save(trainer)
+
+    def _note_signal(self, number: int, _: Any) -> None:
+        self.signal = number
+
+    def _must_stop(self, trainer: lightning.Trainer) -> bool:
+        asked = self.signal is not None
+        if trainer.world_size == 1:
+            return asked
+        if trainer.global_step % STEPS_BETWEEN_AGREEMENTS:
+            return False
+        return trainer.strategy.reduce_boolean_decision(asked, all=False)
+
+    def _save(self, trainer: lightning.Trainer) -> None:
+        path = self.folder / f"step-{trainer.global_step:09}.ckpt"
+        # All processes gather what is to be saved, the first one writes it.
+        writing = complete_or_absent(path) if trainer.is_global_zero else nullcontext(path)
+        with writing as temporary:
+            trainer.save_checkpoint(temporary, weights_only=False)
+        if trainer.is_global_zero:
+            for old in checkpoints(self.folder)[KEPT_CHECKPOINTS:]:
+                old.unlink()
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    """Checkpoints of a folder, the newest first."""
+    return sorted(folder.glob("step-*.ckpt"), reverse=True)
+
+
+def newest_valid_checkpoint(folder: Path) -> tuple[Path, dict[str, Any]] | None:
+    """The newest checkpoint that can be read, and its content; a damaged one is passed over."""
+    for path in checkpoints(folder):
+        try:
+            return path, torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:  # torch.load has no closed list of what it raises
+            logger.warning("%s can't be read: %s", path, error)
+            report(f"{path} is damaged, going back to the checkpoint before it")
+    return None
