@@ -2,14 +2,17 @@
 
 import argparse
 import json
+import math
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +27,7 @@ from onmt_define.lm.batches import BpttBatches
 from onmt_define.lm.checkpoints import checkpoints
 from onmt_define.lm.commands import add_commands, require_gpus
 from onmt_define.lm.evaluation import load_model
+from onmt_define.lm.loss_watch import LossWatch
 from onmt_define.lm.run_settings import check_run, read_run
 from onmt_define.lm.training import train
 
@@ -108,6 +112,38 @@ def test_batches_go_on_where_another_iterator_was():
     assert [inputs.tolist() for inputs, *_ in later] == expected
 
 
+def test_random_lengths_read_every_token_once_and_differ_between_epochs():
+    ids = np.arange(20_000, dtype=np.int32)
+    batches = BpttBatches(ids, batch_size=2, bptt=70, random_seed=1)
+    epochs = [list(batches) for _ in range(2)]
+    for epoch in epochs:
+        assert torch.equal(torch.cat([batch.inputs for batch in epoch])[:, 0], torch.arange(9999))
+        assert len(epoch) == len(batches)
+    lengths = [[len(batch.inputs) for batch in epoch] for epoch in epochs]
+    assert lengths[0] != lengths[1]
+    typical = sorted(lengths[0])[len(lengths[0]) // 2]
+    assert 65 <= typical <= 75
+    assert 20 < min(lengths[0] + lengths[1]) < 50  # now and then half as long
+    resumed = BpttBatches(ids, batch_size=2, bptt=70, random_seed=1)
+    resumed.load_state_dict({"epoch": 1, "position": 5})
+    assert torch.equal(next(iter(resumed)).inputs, epochs[1][5].inputs)
+
+
+def test_targets_are_counted_by_band():
+    ids = np.array([0, 1, 2, 3, 4, 5, 6, 7, 8], dtype=np.int32)
+    (batch,) = BpttBatches(ids, batch_size=1, bptt=9, cutoffs=[3, 7])
+    assert batch.band_sizes == [2, 4, 2]  # targets 1, 2; 3 to 6; 7, 8
+
+
+def test_parts_of_the_streams_for_several_gpus():
+    ids = np.arange(40, dtype=np.int32)
+    whole = next(iter(BpttBatches(ids, batch_size=4, bptt=5))).inputs
+    parts = [next(iter(BpttBatches(ids, 4, 5, part=(rank, 2)))).inputs for rank in range(2)]
+    assert torch.equal(torch.cat(parts, dim=1), whole)
+    with pytest.raises(UserError, match="batch_size is 4, expected a multiple of the 3 GPUs"):
+        BpttBatches(ids, 4, 5, part=(0, 3))
+
+
 def test_more_streams_than_tokens_are_refused():
     with pytest.raises(UserError, match="batch_size is 8, expected at most 5"):
         BpttBatches(np.arange(10, dtype=np.int32), batch_size=8, bptt=4)
@@ -166,6 +202,75 @@ def test_training_goes_on_from_every_checkpoint_as_if_never_stopped(run, tmp_pat
         assert record == expected_record
 
 
+AWD_LSTM = {
+    **{"model": "awd-lstm", "input_dropout": 0.2, "hidden_dropout": 0.2, "weight_dropout": 0.5},
+    **{"embedding_dropout": 0.1, "activation_penalty": 2, "temporal_penalty": 1},
+    **{"random_bptt": True, "optimizer": "sgd", "learning_rate": 3.0, "decay_epochs": []},
+    **{"average_after": 1, "epochs": 4, "fine_tuning_epochs": 1, "save_every": 10},
+}
+TRANSFORMER_XL = {
+    **{"model": "transformer-xl", "model_dim": 16, "inner_dim": 16, "heads": 2, "head_dim": 8},
+    **{"memory": 12, "evaluation_memory": 20, "schedule": "cosine", "warmup_steps": 3},
+    **{"classifier": {"type": "adaptive", "cutoffs": [2, 4]}, "save_every": 10},
+}
+
+
+def changed(run, changes):
+    """A complete run with other settings; what only its own model has is left out."""
+    own = {"hidden_size"} if changes.get("model") == "transformer-xl" else set()
+    settings = {key: value for key, value in run.items() if key not in own}
+    return check_run({**settings, **changes}, "run")
+
+
+@pytest.mark.parametrize("changes", [AWD_LSTM, TRANSFORMER_XL])
+def test_other_models_go_on_as_if_never_stopped(run, tmp_path, monkeypatch, changes):
+    run = changed(run, changes)
+    monkeypatch.setattr(checkpoints_module, "KEPT_CHECKPOINTS", 100)
+    train(run, tmp_path / "whole")
+    expected_weights, expected_record = result(tmp_path / "whole")
+    saved = checkpoints(tmp_path / "whole" / "checkpoints")
+    # The end of an epoch, and two places within one.
+    for checkpoint in saved[1:-1:2][:3]:
+        output = tmp_path / checkpoint.stem
+        (output / "checkpoints").mkdir(parents=True)
+        shutil.copy(checkpoint, output / "checkpoints")
+        train(run, output)
+        weights, record = result(output)
+        assert all(torch.equal(weights[name], expected_weights[name]) for name in weights)
+        assert record == expected_record
+
+
+def test_weights_are_averaged_once_validation_stops_improving(run, tmp_path, capsys):
+    # So high a learning rate that the validation perplexity jumps about.
+    changes = {**AWD_LSTM, "learning_rate": 20.0, "epochs": 10, "fine_tuning_epochs": 0}
+    train(changed(run, changes), tmp_path / "output")
+    lines = capsys.readouterr().err.splitlines()
+    begun = lines.index("[tiny] averaging the weights from now on")
+    record = json.loads((tmp_path / "output" / "record.json").read_text())
+    perplexities = [entry["perplexity"] for entry in record["validation"]]
+    epoch = int(re.search(r"epoch (\d+)/10", lines[begun - 1])[1])
+    assert perplexities[epoch - 1] > min(perplexities[: epoch - 1])
+    assert all(a >= b for a, b in pairwise(perplexities[: epoch - 1]))
+    assert record["perplexity"]["valid"] == pytest.approx(perplexities[-1])
+    assert perplexities[-1] < perplexities[epoch - 1]
+
+
+def test_learning_rates_of_random_lengths_and_of_cosine(run, tmp_path):
+    train(changed(run, {**AWD_LSTM, "epochs": 1, "fine_tuning_epochs": 0}), tmp_path / "awd")
+    batches = BpttBatches(np.load(tmp_path / "awd" / "data" / "train.npy"), 4, 10, random_seed=1)
+    lengths = [len(batch.inputs) for batch in batches]
+    curve = json.loads((tmp_path / "awd" / "record.json").read_text())["learning_curve"]
+    rates = [point["learning_rate"] for point in curve]
+    assert rates == pytest.approx([3 * length / 10 for length in lengths])
+
+    train(changed(run, {**TRANSFORMER_XL, "warmup_steps": 4, "epochs": 1}), tmp_path / "xl")
+    curve = json.loads((tmp_path / "xl" / "record.json").read_text())["learning_curve"]
+    rates = [point["learning_rate"] / 0.01 for point in curve]
+    assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
+    share = (len(rates) - 1 - 4) / (len(rates) - 4)
+    assert rates[-1] == pytest.approx((1 + math.cos(math.pi * share)) / 2)
+
+
 def test_a_truncated_checkpoint_is_passed_over(run, tmp_path, capsys):
     output = tmp_path / "output"
     train(run, output)
@@ -192,17 +297,55 @@ def test_more_epochs_continue_but_other_settings_are_refused(run, tmp_path):
     assert json.loads((output / "record.json").read_text())["steps"] == 3 * steps
     with pytest.raises(UserError, match="made with hidden_size: 16, but the run says 32"):
         train({**run, "hidden_size": 32}, output)
+    with pytest.raises(UserError, match=r"made with unit.depth: 3, but the run says 4"):
+        train({**run, "unit": {**UNIT, "depth": 4}}, output)
     with open(run["train"], "a") as file:
         file.write("red\n")
     with pytest.raises(UserError, match="made with another train text"):
+        train(run, output)
+    with open(run["train"], "a") as file:
+        file.write("mauve\n")
+    sentence = "another vocabulary: 6 token types, now 7, and number 6 was None, now 'mauve'"
+    with pytest.raises(UserError, match=sentence):
         train(run, output)
 
 
 def test_a_loss_that_is_no_number_stops_with_its_step(run, tmp_path):
     run |= {"optimizer": "sgd", "learning_rate": 1e30, "gradient_clip": 0}
-    with pytest.raises(UserError, match=r"run tiny: the loss is (nan|inf) at step [23], expected"):
+    sentence = (
+        r"run tiny: the loss is (nan|inf) at step [23], expected a finite number; there is no"
+    )
+    with pytest.raises(UserError, match=sentence):
         train(run, tmp_path / "output")
     assert not (tmp_path / "output" / "record.json").exists()
+
+
+def test_an_exploded_loss_stops_and_names_the_last_good_checkpoint(run, tmp_path):
+    run |= {"optimizer": "sgd", "learning_rate": 300.0, "gradient_clip": 0, "save_every": 1}
+    folder = tmp_path / "output" / "checkpoints"
+    with pytest.raises(UserError) as stopped:
+        train({**run, "unit": None}, tmp_path / "output")
+    message = str(stopped.value)
+    assert re.search(r"the loss is [\d.]+ at step \d+, expected at most 17.9, 10 times", message)
+    newest = checkpoints(folder)[0]
+    assert f"the last good checkpoint is {newest};" in message
+    step = int(re.search(r"at step (\d+)", message)[1])
+    assert int(newest.stem.removeprefix("step-")) == step - 1
+
+
+def test_weights_that_are_no_numbers_are_not_saved(tmp_path):
+    watch = LossWatch("tiny", 10, tmp_path)
+    watch.check_weights(3, [torch.ones(2), torch.zeros(1)])
+    with pytest.raises(UserError, match="a weight is no finite number after step 4; there is no"):
+        watch.check_weights(4, [torch.ones(2), torch.tensor([math.inf])])
+
+
+def test_the_first_wrong_loss_is_named_however_late_one_looks(tmp_path):
+    watch = LossWatch("tiny", 10, tmp_path)
+    losses = [1.0, 2.0, math.nan, 3.0]
+    watch.pending = [(step, torch.tensor(loss)) for step, loss in enumerate(losses, start=5)]
+    with pytest.raises(UserError, match="the loss is nan at step 7, expected a finite number"):
+        watch.check()
 
 
 def test_sigterm_saves_and_leaves_with_its_status(run, tmp_path, capsys):

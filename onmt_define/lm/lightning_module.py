@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from onmt_define.lm.averaging import RunningAverage, has_stopped_improving
-from onmt_define.lm.batches import Batch
+from onmt_define.lm.batches import Batch, BpttBatches
 from onmt_define.lm.data import Corpus
 from onmt_define.lm.evaluation import split_perplexity
 from onmt_define.lm.loss_watch import LossWatch
@@ -31,7 +31,7 @@ class LanguageModelTraining(lightning.LightningModule):
         model: what is trained.
         settings: a complete run, see `run.schema.yaml`.
         corpus: its texts.
-        steps_per_epoch: number of batches.
+        batches: the training text.
         folder: where checkpoints go.
     """
 
@@ -40,14 +40,14 @@ class LanguageModelTraining(lightning.LightningModule):
         model: LanguageModel,
         settings: dict[str, Any],
         corpus: Corpus,
-        steps_per_epoch: int,
+        batches: BpttBatches,
         folder: Path,
     ) -> None:
         super().__init__()
         self.model = model
         self.settings = settings
         self.corpus = corpus
-        self.steps_per_epoch = steps_per_epoch
+        self.batches = batches
         self.state: Any = None
         self.validation: list[dict[str, float]] = []
         self.average = RunningAverage(model.parameters())
@@ -87,7 +87,7 @@ class LanguageModelTraining(lightning.LightningModule):
     def configure_optimizers(self) -> dict[str, Any]:
         """One optimiser, its learning rate set anew in each step."""
         optimizer = build_optimizer(self.settings, list(self.model.parameters()))
-        factor = learning_rate_factor(self.settings, self.steps_per_epoch)
+        factor = learning_rate_factor(self.settings, len(self.batches))
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
         return {
             "optimizer": optimizer,
@@ -141,6 +141,7 @@ class LanguageModelTraining(lightning.LightningModule):
         checkpoint["language_model"] = {
             "settings": self.settings,
             "checksums": self.corpus.checksums,
+            "batches": self.batches.state_dict(),
             "vocabulary": self.corpus.vocabulary.tokens,
             "validation": self.validation,
             "average": self.average.state_dict(),
@@ -154,6 +155,8 @@ class LanguageModelTraining(lightning.LightningModule):
         saved = checkpoint["language_model"]
         self.validation = saved["validation"]
         self.average.load_state_dict(saved["average"])
+        # Lightning gives it back in the middle of an epoch alone.
+        self.batches.load_state_dict(saved["batches"])
         rank, processes = self.global_rank, self.trainer.world_size
         self.state = map_tensors(
             lambda part: part.chunk(processes, dim=1)[rank].to(self.device), saved["state"]

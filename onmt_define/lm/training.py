@@ -78,7 +78,7 @@ def _train(settings: dict[str, Any], output: Path, gpus: int, threads: int, proc
         random_seed=settings["seed"] if settings["random_bptt"] else None,
         part=(process_rank(), processes),
     )
-    module = LanguageModelTraining(model, settings, corpus, len(batches), folder)
+    module = LanguageModelTraining(model, settings, corpus, batches, folder)
     progress = Progress(settings["run"], settings["epochs"] * len(batches), processes)
 
     path, first_step = _checkpoint_to_go_on_from(folder, settings, corpus)
