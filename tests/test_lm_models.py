@@ -322,6 +322,11 @@ def test_input_layers_are_described_for_the_record():
     ("arguments", "changes", "message"),
     [
         (("lstm", "define"), {"map": {"type": "standard", "dim": 10}}, "map.dim is 10, expected a"),
+        (
+            ("lstm", "define, adaptive"),
+            {"classifier": {**BANDS, "factor": 5}},
+            "map.dim is 16, expected at least 25 for 3 bands of factor 5",
+        ),
         (("lstm", "define"), {"unit": {**UNIT, "max_groups": 3}}, "unit.max_groups is 3, expected"),
         (
             ("lstm", "define"),

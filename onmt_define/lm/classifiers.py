@@ -110,9 +110,9 @@ class AdaptiveSoftmax(nn.Module):
         # Empty bands take part too: when several GPUs add up gradients, none may be missing.
         rows = torch.argsort(bands, stable=True).split(list(band_sizes))
         for band in range(1, len(self.sizes)):
-            own = _project(hidden[rows[band]], getattr(self, f"projection{band}"))
+            own = _project(hidden.index_select(0, rows[band]), getattr(self, f"projection{band}"))
             logits = functional.linear(own, tables[band], biases[band])
-            within = targets[rows[band]] - self.bounds[band]
+            within = targets.index_select(0, rows[band]) - self.bounds[band]
             tail = functional.cross_entropy(logits, within, reduction="none")
             losses = losses.index_add(0, rows[band], tail)
         return losses.view(shape)

@@ -53,11 +53,17 @@ def set_precision(settings: dict[str, Any], gpus: int) -> str:
     """Set how exact matrix products are; returns Lightning's name for the rest.
 
     Raises:
-        UserError: float16 on the CPU.
+        UserError: what the CPU can't do.
     """
     precision = settings["precision"]
-    if precision == "float16" and not gpus:
-        raise UserError("precision is 'float16', expected float32 or bfloat16 on the CPU")
+    on_cpu = ["float32", "tf32"]
+    if settings["model"] == "transformer-xl":
+        on_cpu.append("bfloat16")
+    if not gpus and precision not in on_cpu:
+        raise UserError(
+            f"precision is {precision!r}, expected {' or '.join(on_cpu)} on the CPU for model "
+            f"{settings['model']}"
+        )
     torch.set_float32_matmul_precision("highest" if precision == "float32" else "high")
     torch.backends.cudnn.allow_tf32 = precision != "float32"
     return LIGHTNING_PRECISIONS[precision]

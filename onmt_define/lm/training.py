@@ -67,6 +67,8 @@ def _train(settings: dict[str, Any], output: Path, gpus: int, threads: int, proc
     folder = output / "checkpoints"
     model = build_model(settings, len(corpus.vocabulary))
     parameters = count_parameters(model)
+    if not is_first_process():
+        torch.manual_seed(settings["seed"] + process_rank())  # other dropout than the first's
     if settings.get("compile"):
         model.context.compile_layers()
 

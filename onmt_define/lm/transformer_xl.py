@@ -86,7 +86,9 @@ class TransformerXlContext(nn.Module):
         for layer, memory in zip(self.layers, state, strict=True):
             # Read before the layer runs: what it sees is the layer's own input.
             new_state.append(torch.cat([memory, hidden.detach()])[max(0, length - self.memory) :])
-            hidden = layer(hidden, memory, positions, hides, *biases)
+            # Compiled for the shapes of a training alone.
+            read = layer if self.training else layer.forward
+            hidden = read(hidden, memory, positions, hides, *biases)
         return self.dropout(hidden), new_state, 0.0
 
     def compile_layers(self) -> None:
@@ -169,24 +171,28 @@ class TransformerXlLayer(nn.Module):
 
         (q + u) k + (q + v) r, where r depends on the distance between query and key alone.
         """
-        query = self.query(hidden)
         key, value = self.key_value(torch.cat([memory, hidden])).chunk(2, -1)
-        query, key, value = (self._by_head(part) for part in (query, key, value))
-        distance = self.position(positions).unflatten(-1, (self.heads, self.head_dim))
-        by_distance = (query + position_bias[:, None]) @ distance.permute(1, 2, 0)
-        bias = relative_shift(by_distance) * self.head_dim**-0.5
-        attended = functional.scaled_dot_product_attention(
-            query + content_bias[:, None],
-            key,
-            value,
-            attn_mask=bias.masked_fill(hides, -torch.inf),
-            dropout_p=self.attention_dropout if self.training else 0.0,
+        query, key, value = (self._by_head(part) for part in (self.query(hidden), key, value))
+        distance = self._by_head(self.position(positions).unsqueeze(1))
+        content_bias, position_bias = (
+            self._aligned(bias)[:, None] for bias in (content_bias, position_bias)
         )
+        by_distance = relative_shift((query + position_bias) @ distance.transpose(-1, -2))
+        scores = (query + content_bias) @ key.transpose(-1, -2) + by_distance
+        scores = (scores * self.head_dim**-0.5).masked_fill(hides, -torch.inf)
+        # With its dtype named, autocast leaves it in the scores' own: half the memory traffic.
+        weights = scores.softmax(-1, dtype=scores.dtype)
+        weights = functional.dropout(weights, self.attention_dropout, self.training)
+        attended = (weights @ value)[..., : self.head_dim]
         return self.output(attended.permute(2, 0, 1, 3).flatten(2))
 
     def _by_head(self, vectors: Tensor) -> Tensor:
-        """(time, batch, H * head_dim) to (batch, H, time, head_dim)."""
-        return vectors.unflatten(-1, (self.heads, self.head_dim)).permute(1, 2, 0, 3)
+        """(time, batch, H * head_dim) to (batch, H, time, head_dim), perhaps with zeros behind."""
+        return self._aligned(vectors.unflatten(-1, (self.heads, self.head_dim))).permute(1, 2, 0, 3)
+
+    def _aligned(self, vectors: Tensor) -> Tensor:
+        """Zeros behind each vector up to a multiple of 8, which tensor cores need."""
+        return functional.pad(vectors, (0, -self.head_dim % 8))
 
 
 def relative_shift(scores: Tensor) -> Tensor:
