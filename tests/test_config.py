@@ -15,6 +15,9 @@ SHIPPED = [ROOT / "config.yaml", *sorted((ROOT / "configs").glob("*.yaml"))]
 DEMO = yaml.safe_load((ROOT / "configs" / "demo.yaml").read_text())
 
 
+NO_FILES = {"train": "nowhere/a", "valid": "nowhere/b", "test": "nowhere/c"}
+
+
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
 def test_shipped_configurations_pass_every_check(path):
     check_options(load_config(path), path.name, gpus_given=None)
@@ -215,6 +218,10 @@ def test_a_wrong_configuration_is_named(config, sentence):
         (
             changed(language_models__runs__0__options__map__type="adaptiv"),
             "map.type is 'adaptiv', expected one of",
+        ),
+        (
+            changed(language_models__runs__0__corpus={"files": NO_FILES}),
+            "language_models, run 'lstm-define': corpus.files.train: there is no file nowhere/a",
         ),
         (
             changed(language_models__runs__0__options__layrs=2),

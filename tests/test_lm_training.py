@@ -378,6 +378,34 @@ def start_script(run, tmp_path, *arguments):
     )
 
 
+TWO_PROCESSES = """
+import json, sys
+from onmt_define.lm.training import train
+train(json.loads(sys.argv[1]), sys.argv[2], processes=2)
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_train_like_one_and_one_goes_on_from_them(run, tmp_path):
+    run = {**changed(run, TRANSFORMER_XL), "dropout": 0.0, "schedule": "epochs", "epochs": 1}
+    (tmp_path / "two.py").write_text(TWO_PROCESSES)
+    environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[1]), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, tmp_path / "two.py", json.dumps(run), tmp_path / "output"]
+    two = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert two.returncode == 0, two.stderr
+    lines = [line for line in two.stderr.splitlines() if line.startswith("[tiny] ")]
+    assert len(lines) == len(set(lines))  # the first process alone speaks
+
+    def perplexity(folder):
+        return json.loads((tmp_path / folder / "record.json").read_text())["perplexity"]["test"]
+
+    train(run, tmp_path / "one")
+    assert perplexity("one") == pytest.approx(perplexity("output"), rel=1e-4)
+    for folder in ("one", "output"):
+        train({**run, "epochs": 2}, tmp_path / folder)
+    assert perplexity("one") == pytest.approx(perplexity("output"), rel=1e-4)
+
+
 @pytest.mark.slow
 def test_script_goes_on_after_a_kill_and_prints_only_its_own_lines(run, tmp_path, capsys):
     run |= {"epochs": 20, "save_every": 10}

@@ -129,7 +129,7 @@ def _check_downloads(config: dict[str, Any], where: str) -> None:
         for run in config.get("language_models", {"runs": []})["runs"]:
             if "download" in run["corpus"]:
                 raw_splits(run["corpus"]["download"], ["test"])
-            elif run["corpus"]["language"] not in languages(config):
+            elif run["corpus"].get("language", languages(config)[0]) not in languages(config):
                 raise UserError(
                     f"language_models, run {run['name']!r}: language is "
                     f"{run['corpus']['language']!r}, expected one of {', '.join(languages(config))}"

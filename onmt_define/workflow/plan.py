@@ -24,9 +24,6 @@ def language_model_settings(
     A run that names a row of the paper takes that row's settings in place of `training`.
     """
     run = _run(config, "language_models", run_name)
-    corpus = (
-        run["corpus"].get("download") or f"{config['corpus']['name']} ({run['corpus']['language']})"
-    )
     if "paper" in run:
         settings = merge(paper_run(run["paper"]), run["options"])
     else:
@@ -35,9 +32,15 @@ def language_model_settings(
         **settings,
         "run": run_name,
         "seed": seed,
-        "corpus": corpus,
+        "corpus": _corpus_name(config, run["corpus"]),
         **dict(zip(("train", "valid", "test"), map(str, texts), strict=True)),
     }
+
+
+def _corpus_name(config: dict[str, Any], corpus: dict[str, Any]) -> str:
+    if "files" in corpus:
+        return Path(corpus["files"]["train"]).name
+    return corpus.get("download") or f"{config['corpus']['name']} ({corpus['language']})"
 
 
 def user_files(files: dict[str, Any]) -> list[str]:
@@ -97,5 +100,9 @@ def check_options(config: dict[str, Any], where: str, gpus_given: int | None) ->
     for run in config.get("language_models", {"runs": []})["runs"]:
         from onmt_define.lm.run_settings import check_run
 
+        place = f"{where}: language_models, run {run['name']!r}"
+        for split, path in run["corpus"].get("files", {}).items():
+            if not Path(path).is_file():
+                raise UserError(f"{place}: corpus.files.{split}: there is no file {path}")
         settings = language_model_settings(config, run["name"], 1, ("train", "valid", "test"))
         check_run(settings, f"{where}, run {run['name']!r}")
