@@ -333,6 +333,18 @@ def test_an_exploded_loss_stops_and_names_the_last_good_checkpoint(run, tmp_path
     assert int(newest.stem.removeprefix("step-")) == step - 1
 
 
+@pytest.mark.parametrize(
+    ("precision", "sentence"),
+    [
+        ("float16", "precision is 'float16', expected float32 or tf32 on the CPU for model lstm"),
+        ("bfloat16", "precision is 'bfloat16', expected float32 or tf32 on the CPU"),
+    ],
+)
+def test_a_precision_that_the_cpu_lacks_is_refused(run, tmp_path, precision, sentence):
+    with pytest.raises(UserError, match=sentence):
+        train({**run, "precision": precision}, tmp_path / "output")
+
+
 def test_weights_that_are_no_numbers_are_not_saved(tmp_path):
     watch = LossWatch("tiny", 10, tmp_path)
     watch.check_weights(3, [torch.ones(2), torch.zeros(1)])
@@ -522,6 +534,22 @@ def test_two_trainings_in_one_folder_are_refused(run, tmp_path):
         pytest.raises(UserError, match="another process is training"),
     ):
         train(run, tmp_path)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device is visible")
+@pytest.mark.parametrize("changes", [AWD_LSTM, TRANSFORMER_XL])
+def test_training_on_a_gpu_goes_on_in_the_middle_of_an_epoch(run, tmp_path, monkeypatch, changes):
+    run = changed(run, changes)
+    monkeypatch.setattr(checkpoints_module, "KEPT_CHECKPOINTS", 100)
+    train(run, tmp_path / "whole", gpus=1)
+    expected = result(tmp_path / "whole")[1]["perplexity"]["test"]
+    for checkpoint in checkpoints(tmp_path / "whole" / "checkpoints")[1:-1:2][:3]:
+        output = tmp_path / checkpoint.stem
+        (output / "checkpoints").mkdir(parents=True)
+        shutil.copy(checkpoint, output / "checkpoints")
+        train(run, output, gpus=1)
+        assert result(output)[1]["perplexity"]["test"] == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.gpu

@@ -37,8 +37,9 @@ class RunningAverage:
 
     @torch.no_grad()
     def take_over(self) -> None:
-        """Set the weights to their averages."""
-        torch._foreach_copy_(self._weights(), self.averages)
+        """Set the weights to their averages, wherever both are."""
+        for weight, average in zip(self._weights(), self.averages, strict=True):
+            weight.copy_(average)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
@@ -59,12 +60,14 @@ class RunningAverage:
         return {"averages": self.averages, "steps": self.steps}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take back what `state_dict` gave, onto the weights' device."""
-        self.steps = state["steps"]
-        self.averages = state["averages"] and [
-            average.to(parameter.device)
-            for average, parameter in zip(state["averages"], self.parameters, strict=True)
-        ]
+        """Take back what `state_dict` gave."""
+        self.steps, self.averages = state["steps"], state["averages"]
+
+    def follow_weights(self) -> None:
+        """Move the averages to where the weights are."""
+        if self.is_running:
+            pairs = zip(self.averages, self.parameters, strict=True)
+            self.averages = [average.to(parameter.device) for average, parameter in pairs]
 
     def _weights(self) -> list[torch.Tensor]:
         return [parameter.detach() for parameter in self.parameters]

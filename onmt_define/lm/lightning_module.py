@@ -49,6 +49,7 @@ class LanguageModelTraining(lightning.LightningModule):
         self.corpus = corpus
         self.batches = batches
         self.state: Any = None
+        self.saved: dict[str, Any] | None = None
         self.validation: list[dict[str, float]] = []
         self.average = RunningAverage(model.parameters())
         self.watch = LossWatch(settings["run"], len(corpus.vocabulary), folder)
@@ -151,21 +152,28 @@ class LanguageModelTraining(lightning.LightningModule):
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Take back what `on_save_checkpoint` added, on any number of GPUs."""
-        saved = checkpoint["language_model"]
-        self.validation = saved["validation"]
-        self.average.load_state_dict(saved["average"])
+        """Take back what `on_save_checkpoint` added; the model isn't on its device yet."""
+        self.saved = checkpoint["language_model"]
+        self.validation = self.saved["validation"]
+        self.average.load_state_dict(self.saved["average"])
         # Lightning gives it back in the middle of an epoch alone.
-        self.batches.load_state_dict(saved["batches"])
+        self.batches.load_state_dict(self.saved["batches"])
+
+    def on_train_start(self) -> None:
+        """Put what a checkpoint gave where the model is now, on any number of GPUs."""
+        self.average.follow_weights()
+        if self.saved is None:
+            return
         rank, processes = self.global_rank, self.trainer.world_size
         self.state = map_tensors(
-            lambda part: part.chunk(processes, dim=1)[rank].to(self.device), saved["state"]
+            lambda part: part.chunk(processes, dim=1)[rank].to(self.device), self.saved["state"]
         )
-        if len(saved["random"]) != processes:
-            return  # other random numbers than without the stop, and as good ones
-        torch.set_rng_state(saved["random"][rank].cpu())
-        if self.on_gpu and saved["random_cuda"][rank] is not None:
-            torch.cuda.set_rng_state(saved["random_cuda"][rank].cpu())
+        # On another number of GPUs the random numbers are others, and as good.
+        if len(self.saved["random"]) == processes:
+            torch.set_rng_state(self.saved["random"][rank].cpu())
+            if self.on_gpu and self.saved["random_cuda"][rank] is not None:
+                torch.cuda.set_rng_state(self.saved["random_cuda"][rank].cpu())
+        self.saved = None
 
     @property
     def on_gpu(self) -> bool:

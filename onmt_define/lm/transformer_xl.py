@@ -75,7 +75,8 @@ class TransformerXlContext(nn.Module):
         Returns:
             The outputs, the new memories, and 0, since nothing but the loss is penalised.
         """
-        hidden = self.dropout(inputs * self.scale)
+        # In float32 under autocast too, as all layers' results, which torch.compile likes.
+        hidden = self.dropout(inputs.float() * self.scale)
         if state is None:
             state = [hidden.new_zeros(0, *hidden.shape[1:])] * len(self.layers)
         time, length = len(hidden), len(state[0]) + len(hidden)
