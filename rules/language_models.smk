@@ -4,13 +4,15 @@ LM_RUN = f"{RESULTS}/lm/{{run}}/seed{{seed}}"
 
 
 def language_model_texts(wildcards):
-    """Training, validation and test text of a run: a download, or a side of the parallel text."""
+    """Training, validation and test text: a download, files, or a side of the parallel text."""
     corpus = LANGUAGE_MODEL_RUNS[wildcards.run]["corpus"]
     if "download" in corpus:
         return [
             f"data/{corpus['download']}/raw/{split}.txt"
             for split in ("train", "valid", "test")
         ]
+    if "files" in corpus:
+        return [corpus["files"][split] for split in ("train", "valid", "test")]
     splits = ("train", "valid", CONFIG["test_sets"][0])
     return [f"{CLEAN}/{split}.{corpus['language']}" for split in splits]
 

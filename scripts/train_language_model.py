@@ -12,6 +12,7 @@ Outputs, all in --output:
     data/           vocabulary and token ids
     checkpoints/    the newest two; the same command goes on from the newest that can be read
     metrics/        learning curve as CSV, one folder a try
+    tensorboard/    the same for TensorBoard
     model.pt        settings, vocabulary and weights, for `onmt_define lm evaluate`
     record.json     written last: parameters, speed, learning curve, perplexities
 """
@@ -20,7 +21,8 @@ import argparse
 from pathlib import Path
 
 from onmt_define.errors import exit_on_user_error
-from onmt_define.lm.commands import add_train_arguments, read_run
+from onmt_define.lm.commands import add_run_arguments, add_train_arguments, read_arguments
+from onmt_define.lm.reporting import is_first_process
 from onmt_define.workflow.gpus import usable_gpus
 from onmt_define.workflow.leases import lease
 
@@ -30,11 +32,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    add_run_arguments(parser)
     add_train_arguments(parser)
     parser.add_argument("--allow-cpu", action="store_true", help="use the CPU if there is no GPU")
     arguments = parser.parse_args()
     with exit_on_user_error():
-        settings = read_run(arguments.config)
+        if not is_first_process():
+            arguments.function(arguments)  # one that Lightning added, on GPUs held by the first
+            return
+        settings = read_arguments(arguments)
         run = settings["run"]
         arguments.log = arguments.log or Path(arguments.output) / "training.log"
         if arguments.gpus:

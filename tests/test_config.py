@@ -15,6 +15,9 @@ SHIPPED = [ROOT / "config.yaml", *sorted((ROOT / "configs").glob("*.yaml"))]
 DEMO = yaml.safe_load((ROOT / "configs" / "demo.yaml").read_text())
 
 
+NO_FILES = {"train": "nowhere/a", "valid": "nowhere/b", "test": "nowhere/c"}
+
+
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
 def test_shipped_configurations_pass_every_check(path):
     check_options(load_config(path), path.name, gpus_given=None)
@@ -92,6 +95,14 @@ def with_files(**files):
         (
             changed(language_models__runs__0__corpus={"download": "wmt14"}),
             "corpus wmt14 isn't one for language models, expected one of: ptb, wikitext-2",
+        ),
+        (
+            changed(language_models__runs__0__paper="table1a/R9"),
+            "language_models, run 'lstm-define': the paper has no row 'table1a/R9', did you mean",
+        ),
+        (
+            changed(language_models__runs__0__paper="table3/define"),
+            "paper is 'table3/define', which isn't a language model trained here, expected one of",
         ),
         (
             changed(language_models__runs__0__corpus={"language": "fr"}),
@@ -197,14 +208,25 @@ def test_a_wrong_configuration_is_named(config, sentence):
             "adam_beta2 is 1.0, expected 0 to 0.999999",
         ),
         (
-            changed(language_models__runs__0__options__embedding__map_dim=7),
-            "embedding.map_dim is 7, expected a multiple of",
+            changed(language_models__runs__0__options__unit__input_dim=7),
+            "unit.input_dim is 7, expected map.dim, 64",
         ),
         (
-            changed(language_models__runs__0__options__embedding__type="defin"),
-            "embedding.type is 'defin', expected one of",
+            changed(language_models__runs__0__options__unit__expand_dim=7),
+            "unit.expand_dim is 7, expected a whole number of at least 64",
         ),
-        (changed(language_models__training__layrs=2), "run 'lstm-define': unknown key 'layrs'"),
+        (
+            changed(language_models__runs__0__options__map__type="adaptiv"),
+            "map.type is 'adaptiv', expected one of",
+        ),
+        (
+            changed(language_models__runs__0__corpus={"files": NO_FILES}),
+            "language_models, run 'lstm-define': corpus.files.train: there is no file nowhere/a",
+        ),
+        (
+            changed(language_models__runs__0__options__layrs=2),
+            "run 'lstm-define': unknown key 'layrs'",
+        ),
     ],
 )
 def test_a_wrong_option_is_named_before_anything_starts(config, sentence):

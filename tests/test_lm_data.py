@@ -1,10 +1,10 @@
 """Vocabulary and token ids of language-modelling corpora."""
 
 import lzma
-from pathlib import Path
 
 import numpy as np
 import pytest
+from paths import TEXTS
 
 from onmt_define.errors import UserError
 from onmt_define.lm.data import (
@@ -17,8 +17,7 @@ from onmt_define.lm.data import (
     prepare_corpus,
     read_lines,
 )
-
-PTB = Path(__file__).parents[2] / "shared" / "data" / "ptb"
+from onmt_define.lm.known_corpora import check_known_corpus
 
 
 @pytest.fixture
@@ -127,12 +126,35 @@ def test_ids_are_made_anew_only_when_a_text_or_an_option_changes(write, tmp_path
     assert prepare_corpus(texts, folder).vocabulary == Vocabulary(["a", "b", "c", EOS])
 
 
-@pytest.mark.skipif(not PTB.is_dir(), reason="the Penn Treebank text is not here")
-def test_token_counts_of_the_penn_treebank(tmp_path):
+CORPORA = {
+    "ptb": ("ptb.{}.txt", {"train": 929_589, "valid": 73_760, "test": 82_430}, 10_000),
+    "wikitext-2": (
+        "wiki.{}.tokens",
+        {"train": 2_088_628, "valid": 217_646, "test": 245_569},
+        33_278,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_token_counts_of_the_usual_corpora(name, tmp_path):
+    pattern, counts, types = CORPORA[name]
+    if not (TEXTS / name).is_dir():
+        pytest.skip(f"the text of {name} is not here")
     texts = {}
-    for split in ("train", "valid", "test"):
+    for split in counts:
         texts[split] = tmp_path / f"{split}.txt"
-        texts[split].write_bytes(lzma.decompress((PTB / f"ptb.{split}.txt.xz").read_bytes()))
+        compressed = TEXTS / name / f"{pattern.format(split)}.xz"
+        texts[split].write_bytes(lzma.decompress(compressed.read_bytes()))
     corpus = prepare_corpus(texts, tmp_path / "data")
-    assert corpus.token_counts == {"train": 929_589, "valid": 73_760, "test": 82_430}
-    assert len(corpus.vocabulary) == 10_000
+    check_known_corpus(name, corpus)
+    assert corpus.token_counts == counts
+    assert len(corpus.vocabulary) == types
+
+
+def test_a_known_corpus_with_another_number_of_tokens_is_refused(write, tmp_path):
+    texts = {split: write(split, "a b\n") for split in ("train", "valid", "test")}
+    corpus = prepare_corpus(texts, tmp_path / "data")
+    check_known_corpus("mine", corpus)
+    with pytest.raises(UserError, match="train text of corpus ptb has 3 tokens, expected 929,589"):
+        check_known_corpus("ptb", corpus)

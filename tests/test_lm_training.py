@@ -5,6 +5,7 @@ import json
 import math
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -21,21 +23,17 @@ import yaml
 from filelock import FileLock
 
 from onmt_define.errors import UserError
-from onmt_define.lm import training
-from onmt_define.lm.commands import add_commands, read_run, require_gpus
-from onmt_define.lm.evaluation import load_model, perplexity
-from onmt_define.lm.lstm import build_model
-from onmt_define.lm.training import BpttBatches, lm_checkpoints, train
+from onmt_define.lm import checkpoints as checkpoints_module
+from onmt_define.lm.batches import BpttBatches
+from onmt_define.lm.checkpoints import lm_checkpoints
+from onmt_define.lm.commands import add_commands, require_gpus
+from onmt_define.lm.evaluation import load_model
+from onmt_define.lm.loss_watch import LossWatch
+from onmt_define.lm.run_settings import check_run, read_run
+from onmt_define.lm.training import train
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "train_language_model.py"
-DEFINE = {
-    "type": "define",
-    "dim": 16,
-    "map_dim": 8,
-    "expand_dim": 16,
-    "depth": 3,
-    "max_groups": 4,
-}
+UNIT = {"output_dim": 16, "expand_dim": 16, "depth": 3, "max_groups": 4}
 
 
 def checkpoints(folder):
@@ -64,13 +62,14 @@ def texts(tmp_path):
 
 @pytest.fixture
 def run(texts):
-    return {
+    settings = {
         **texts,
         "run": "tiny",
         "seed": 1,
         "corpus": "colours",
         "model": "lstm",
-        "embedding": DEFINE,
+        "map": {"type": "standard", "dim": 8},
+        "unit": UNIT,
         "hidden_size": 16,
         "layers": 2,
         "dropout": 0.2,
@@ -78,7 +77,7 @@ def run(texts):
         "batch_size": 4,
         "optimizer": "adam",
         "learning_rate": 0.01,
-        "decay_epoch": 1,
+        "decay_epochs": [1],
         "decay_factor": 0.5,
         "gradient_clip": 1.0,
         "epochs": 2,
@@ -86,6 +85,7 @@ def run(texts):
         "min_count": 1,
         "vocabulary_size": None,
     }
+    return check_run(settings, "run")
 
 
 def result(folder):
@@ -100,9 +100,9 @@ def result(folder):
 
 def test_batches_cut_the_text_into_contiguous_streams():
     batches = list(BpttBatches(np.arange(23, dtype=np.int32), batch_size=3, bptt=4))
-    assert [starts for *_, starts in batches] == [True, False]
-    inputs = torch.cat([inputs for inputs, *_ in batches])
-    targets = torch.cat([targets for _, targets, _ in batches])
+    assert [batch.starts_anew for batch in batches] == [True, False]
+    inputs = torch.cat([batch.inputs for batch in batches])
+    targets = torch.cat([batch.targets for batch in batches])
     assert inputs.t().tolist() == [[*range(6)], [*range(7, 13)], [*range(14, 20)]]
     assert torch.equal(targets, inputs + 1)
 
@@ -118,55 +118,46 @@ def test_batches_go_on_where_another_iterator_was():
     assert [inputs.tolist() for inputs, *_ in later] == expected
 
 
+def test_random_lengths_read_every_token_once_and_differ_between_epochs():
+    ids = np.arange(20_000, dtype=np.int32)
+    batches = BpttBatches(ids, batch_size=2, bptt=70, random_seed=1)
+    epochs = [list(batches) for _ in range(2)]
+    for epoch in epochs:
+        assert torch.equal(torch.cat([batch.inputs for batch in epoch])[:, 0], torch.arange(9999))
+        assert len(epoch) == len(batches)
+    lengths = [[len(batch.inputs) for batch in epoch] for epoch in epochs]
+    assert lengths[0] != lengths[1]
+    typical = sorted(lengths[0])[len(lengths[0]) // 2]
+    assert 65 <= typical <= 75
+    assert 20 < min(lengths[0] + lengths[1]) < 50  # now and then half as long
+    resumed = BpttBatches(ids, batch_size=2, bptt=70, random_seed=1)
+    resumed.load_state_dict({"epoch": 1, "position": 5})
+    assert torch.equal(next(iter(resumed)).inputs, epochs[1][5].inputs)
+
+
+def test_targets_are_counted_by_band():
+    ids = np.array([0, 1, 2, 3, 4, 5, 6, 7, 8], dtype=np.int32)
+    (batch,) = BpttBatches(ids, batch_size=1, bptt=9, cutoffs=[3, 7])
+    assert batch.band_sizes == [2, 4, 2]  # targets 1, 2; 3 to 6; 7, 8
+
+
+def test_parts_of_the_streams_for_several_gpus():
+    ids = np.arange(40, dtype=np.int32)
+    whole = next(iter(BpttBatches(ids, batch_size=4, bptt=5))).inputs
+    parts = [next(iter(BpttBatches(ids, 4, 5, part=(rank, 2)))).inputs for rank in range(2)]
+    assert torch.equal(torch.cat(parts, dim=1), whole)
+    with pytest.raises(UserError, match="batch_size is 4, expected a multiple of the 3 GPUs"):
+        BpttBatches(ids, 4, 5, part=(0, 3))
+
+
 def test_more_streams_than_tokens_are_refused():
     with pytest.raises(UserError, match="batch_size is 8, expected at most 5"):
         BpttBatches(np.arange(10, dtype=np.int32), batch_size=8, bptt=4)
 
 
-@pytest.mark.parametrize("embedding", [{"type": "standard", "dim": 8}, DEFINE])
-def test_perplexity_equals_a_plain_loop_over_all_tokens(embedding):
-    torch.manual_seed(1)
-    settings = {"embedding": embedding, "hidden_size": 12, "layers": 2, "dropout": 0.5}
-    model = build_model(settings, vocabulary_size=20)
-    ids = np.random.default_rng(1).integers(20, size=300).astype(np.int32)
-
-    total, previous, state = 0.0, 3, None
-    model.eval()
-    with torch.no_grad():
-        for token in ids.tolist():
-            hidden, state = model.context(model.input_layer(torch.tensor([[previous]])), state)
-            scores = hidden[0, 0].double() @ model.output_layer.linear.weight.double().t()
-            total -= torch.log_softmax(scores, 0)[token].item()
-            previous = token
-    model.train()
-
-    expected = math.exp(total / 300)
-    assert perplexity(model, ids, eos=3) == pytest.approx(expected, rel=1e-6)
-    assert model.training
-
-
-def test_perplexity_is_the_same_for_batches_of_one_and_ten():
-    torch.manual_seed(1)
-    settings = {
-        "embedding": {"type": "standard", "dim": 16},
-        "hidden_size": 16,
-        "layers": 2,
-        "dropout": 0.0,
-    }
-    model = build_model(settings, vocabulary_size=20)
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
-    ids = np.random.default_rng(1).integers(20, size=5003).astype(np.int32)
-    exact = perplexity(model, ids, eos=0)
-    for warm_up, equal in ((50, True), (0, False)):
-        value = perplexity(model, ids, eos=0, batch_size=10, warm_up=warm_up)
-        assert (value == pytest.approx(exact, rel=1e-6)) is equal
-    assert perplexity(model, ids, eos=0, batch_size=10) == exact  # too short to be cut
-
-
 def test_training_learns_and_leaves_a_complete_record(run, tmp_path):
     output = tmp_path / "output"
-    train({**run, "epochs": 12, "dropout": 0.0, "decay_epoch": None}, output)
+    train({**run, "epochs": 12, "dropout": 0.0, "decay_epochs": []}, output)
     record = json.loads((output / "record.json").read_text())
     steps_an_epoch = record["steps"] // 12
     # A line's start is a guess among five, its length one among four: 1.95 is the best there is.
@@ -194,15 +185,15 @@ def test_training_learns_and_leaves_a_complete_record(run, tmp_path):
 
 
 def test_learning_rate_decays_after_the_given_epoch(run, tmp_path):
-    train({**run, "epochs": 4, "decay_epoch": 2}, tmp_path / "output")
+    train({**run, "epochs": 4, "decay_epochs": [2]}, tmp_path / "output")
     curve = json.loads((tmp_path / "output" / "record.json").read_text())["learning_curve"]
     steps = curve[-1]["step"] // 4
     rates = [{p["learning_rate"] for p in curve if (p["step"] - 1) // steps == e} for e in range(4)]
-    assert rates == [{0.01}, {0.01}, {0.005}, {0.0025}]
+    assert rates == [{0.01}, {0.01}, {0.005}, {0.005}]
 
 
 def test_training_goes_on_from_every_checkpoint_as_if_never_stopped(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "KEPT_CHECKPOINTS", 100)
+    monkeypatch.setattr(checkpoints_module, "KEPT_CHECKPOINTS", 100)
     train(run, tmp_path / "whole")
     expected_weights, expected_record = result(tmp_path / "whole")
     saved = checkpoints(tmp_path / "whole" / "checkpoints")
@@ -215,6 +206,75 @@ def test_training_goes_on_from_every_checkpoint_as_if_never_stopped(run, tmp_pat
         weights, record = result(output)
         assert all(torch.equal(weights[name], expected_weights[name]) for name in weights)
         assert record == expected_record
+
+
+AWD_LSTM = {
+    **{"model": "awd-lstm", "input_dropout": 0.2, "hidden_dropout": 0.2, "weight_dropout": 0.5},
+    **{"embedding_dropout": 0.1, "activation_penalty": 2, "temporal_penalty": 1},
+    **{"random_bptt": True, "optimizer": "sgd", "learning_rate": 3.0, "decay_epochs": []},
+    **{"average_after": 1, "epochs": 4, "fine_tuning_epochs": 1, "save_every": 10},
+}
+TRANSFORMER_XL = {
+    **{"model": "transformer-xl", "model_dim": 16, "inner_dim": 16, "heads": 2, "head_dim": 8},
+    **{"memory": 12, "evaluation_memory": 20, "schedule": "cosine", "warmup_steps": 3},
+    **{"classifier": {"type": "adaptive", "cutoffs": [2, 4]}, "save_every": 10},
+}
+
+
+def changed(run, changes):
+    """A complete run with other settings; what only its own model has is left out."""
+    own = {"hidden_size"} if changes.get("model") == "transformer-xl" else set()
+    settings = {key: value for key, value in run.items() if key not in own}
+    return check_run({**settings, **changes}, "run")
+
+
+@pytest.mark.parametrize("changes", [AWD_LSTM, TRANSFORMER_XL])
+def test_other_models_go_on_as_if_never_stopped(run, tmp_path, monkeypatch, changes):
+    run = changed(run, changes)
+    monkeypatch.setattr(checkpoints_module, "KEPT_CHECKPOINTS", 100)
+    train(run, tmp_path / "whole")
+    expected_weights, expected_record = result(tmp_path / "whole")
+    saved = checkpoints(tmp_path / "whole" / "checkpoints")
+    # The end of an epoch, and two places within one.
+    for checkpoint in saved[1:-1:2][:3]:
+        output = tmp_path / checkpoint.stem
+        (output / "checkpoints").mkdir(parents=True)
+        shutil.copy(checkpoint, output / "checkpoints")
+        train(run, output)
+        weights, record = result(output)
+        assert all(torch.equal(weights[name], expected_weights[name]) for name in weights)
+        assert record == expected_record
+
+
+def test_weights_are_averaged_once_validation_stops_improving(run, tmp_path, capsys):
+    # So high a learning rate that the validation perplexity jumps about.
+    changes = {**AWD_LSTM, "learning_rate": 20.0, "epochs": 10, "fine_tuning_epochs": 0}
+    train(changed(run, changes), tmp_path / "output")
+    lines = capsys.readouterr().err.splitlines()
+    begun = lines.index("[tiny] averaging the weights from now on")
+    record = json.loads((tmp_path / "output" / "record.json").read_text())
+    perplexities = [entry["perplexity"] for entry in record["validation"]]
+    epoch = int(re.search(r"epoch (\d+)/10", lines[begun - 1])[1])
+    assert perplexities[epoch - 1] > min(perplexities[: epoch - 1])
+    assert all(a >= b for a, b in pairwise(perplexities[: epoch - 1]))
+    assert record["perplexity"]["valid"] == pytest.approx(perplexities[-1])
+    assert perplexities[-1] < perplexities[epoch - 1]
+
+
+def test_learning_rates_of_random_lengths_and_of_cosine(run, tmp_path):
+    train(changed(run, {**AWD_LSTM, "epochs": 1, "fine_tuning_epochs": 0}), tmp_path / "awd")
+    batches = BpttBatches(np.load(tmp_path / "awd" / "data" / "train.npy"), 4, 10, random_seed=1)
+    lengths = [len(batch.inputs) for batch in batches]
+    curve = json.loads((tmp_path / "awd" / "record.json").read_text())["learning_curve"]
+    rates = [point["learning_rate"] for point in curve]
+    assert rates == pytest.approx([3 * length / 10 for length in lengths])
+
+    train(changed(run, {**TRANSFORMER_XL, "warmup_steps": 4, "epochs": 1}), tmp_path / "xl")
+    curve = json.loads((tmp_path / "xl" / "record.json").read_text())["learning_curve"]
+    rates = [point["learning_rate"] / 0.01 for point in curve]
+    assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
+    share = (len(rates) - 1 - 4) / (len(rates) - 4)
+    assert rates[-1] == pytest.approx((1 + math.cos(math.pi * share)) / 2)
 
 
 def test_a_truncated_checkpoint_is_passed_over(run, tmp_path, capsys):
@@ -243,17 +303,67 @@ def test_more_epochs_continue_but_other_settings_are_refused(run, tmp_path):
     assert json.loads((output / "record.json").read_text())["steps"] == 3 * steps
     with pytest.raises(UserError, match="made with hidden_size: 16, but the run says 32"):
         train({**run, "hidden_size": 32}, output)
+    with pytest.raises(UserError, match=r"made with unit.depth: 3, but the run says 4"):
+        train({**run, "unit": {**UNIT, "depth": 4}}, output)
     with open(run["train"], "a") as file:
         file.write("red\n")
     with pytest.raises(UserError, match="made with another train text"):
+        train(run, output)
+    with open(run["train"], "a") as file:
+        file.write("mauve\n")
+    sentence = "another vocabulary: 6 token types, now 7, and number 6 was None, now 'mauve'"
+    with pytest.raises(UserError, match=sentence):
         train(run, output)
 
 
 def test_a_loss_that_is_no_number_stops_with_its_step(run, tmp_path):
     run |= {"optimizer": "sgd", "learning_rate": 1e30, "gradient_clip": 0}
-    with pytest.raises(UserError, match=r"run tiny: the loss is (nan|inf) at step [23], expected"):
+    sentence = (
+        r"run tiny: the loss is (nan|inf) at step [23], expected a finite number; there is no"
+    )
+    with pytest.raises(UserError, match=sentence):
         train(run, tmp_path / "output")
     assert not (tmp_path / "output" / "record.json").exists()
+
+
+def test_an_exploded_loss_stops_and_names_the_last_good_checkpoint(run, tmp_path):
+    run |= {"optimizer": "sgd", "learning_rate": 300.0, "gradient_clip": 0, "save_every": 1}
+    folder = tmp_path / "output" / "checkpoints"
+    with pytest.raises(UserError) as stopped:
+        train({**run, "unit": None}, tmp_path / "output")
+    message = str(stopped.value)
+    assert re.search(r"the loss is [\d.]+ at step \d+, expected at most 17.9, 10 times", message)
+    newest = checkpoints(folder)[0]
+    assert f"the last good checkpoint is {newest};" in message
+    step = int(re.search(r"at step (\d+)", message)[1])
+    assert int(newest.stem.removeprefix("step-")) == step - 1
+
+
+@pytest.mark.parametrize(
+    ("precision", "sentence"),
+    [
+        ("float16", "precision is 'float16', expected float32 or tf32 on the CPU for model lstm"),
+        ("bfloat16", "precision is 'bfloat16', expected float32 or tf32 on the CPU"),
+    ],
+)
+def test_a_precision_that_the_cpu_lacks_is_refused(run, tmp_path, precision, sentence):
+    with pytest.raises(UserError, match=sentence):
+        train({**run, "precision": precision}, tmp_path / "output")
+
+
+def test_weights_that_are_no_numbers_are_not_saved(tmp_path):
+    watch = LossWatch("tiny", 10, tmp_path)
+    watch.check_weights(3, [torch.ones(2), torch.zeros(1)])
+    with pytest.raises(UserError, match="a weight is no finite number after step 4; there is no"):
+        watch.check_weights(4, [torch.ones(2), torch.tensor([math.inf])])
+
+
+def test_the_first_wrong_loss_is_named_however_late_one_looks(tmp_path):
+    watch = LossWatch("tiny", 10, tmp_path)
+    losses = [1.0, 2.0, math.nan, 3.0]
+    watch.pending = [(step, torch.tensor(loss)) for step, loss in enumerate(losses, start=5)]
+    with pytest.raises(UserError, match="the loss is nan at step 7, expected a finite number"):
+        watch.check()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
@@ -285,6 +395,34 @@ def start_script(run, tmp_path, *arguments):
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     )
+
+
+TWO_PROCESSES = """
+import json, sys
+from onmt_define.lm.training import train
+train(json.loads(sys.argv[1]), sys.argv[2], processes=2)
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_train_like_one_and_one_goes_on_from_them(run, tmp_path):
+    run = {**changed(run, TRANSFORMER_XL), "dropout": 0.0, "schedule": "epochs", "epochs": 1}
+    (tmp_path / "two.py").write_text(TWO_PROCESSES)
+    environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[1]), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, tmp_path / "two.py", json.dumps(run), tmp_path / "output"]
+    two = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert two.returncode == 0, two.stderr
+    lines = [line for line in two.stderr.splitlines() if line.startswith("[tiny] ")]
+    assert len(lines) == len(set(lines))  # the first process alone speaks
+
+    def perplexity(folder):
+        return json.loads((tmp_path / folder / "record.json").read_text())["perplexity"]["test"]
+
+    train(run, tmp_path / "one")
+    assert perplexity("one") == pytest.approx(perplexity("output"), rel=1e-4)
+    for folder in ("one", "output"):
+        train({**run, "epochs": 2}, tmp_path / folder)
+    assert perplexity("one") == pytest.approx(perplexity("output"), rel=1e-4)
 
 
 @pytest.mark.slow
@@ -355,17 +493,20 @@ def test_command_line_trains_and_evaluates(run, tmp_path, capsys):
     ("changes", "parts"),
     [
         ({"hiden_size": 128}, ["unknown key 'hiden_size'", "'hidden_size'"]),
-        ({"embedding": {**DEFINE, "dept": 7}}, ["unknown key 'embedding.dept'", "'depth'"]),
+        ({"unit": {**UNIT, "dept": 7}}, ["unknown key 'unit.dept'", "'depth'"]),
         ({"epochs": "two"}, ["epochs is 'two', expected integer"]),
         ({"epochs": 0}, ["epochs", "0 is less than the minimum of 1"]),
         ({"seed": True}, ["seed is True, expected integer"]),
         ({"dropout": 1}, ["dropout", "1 is greater than or equal to the maximum of 1"]),
         ({"learning_rate": "1e-3"}, ["learning_rate is '1e-3', expected number", "1.0e-3"]),
         ({"optimizer": "adams"}, ["optimizer is 'adams', expected one of", "'adam'"]),
-        ({"embedding": {"type": "define", "dim": 8}}, ["embedding lacks the key 'map_dim'"]),
+        ({"unit": {"output_dim": 8}}, ["unit lacks the key 'expand_dim'"]),
+        ({"heads": 2}, ["heads is for transformer-xl, but model is 'lstm', leave it out"]),
+        ({"model": "transformer-xl"}, ["hidden_size is for lstm and awd-lstm"]),
+        ({"paper": "table1a/R9"}, ["the paper has no row 'table1a/R9', did you mean"]),
         (
-            {"embedding": {"type": "standard", "dim": 8, "depth": 3}},
-            ["embedding.depth is 3", "only embeddings of type define have it"],
+            {"classifier": {"type": "adaptive"}},
+            ["classifier lacks the key 'cutoffs'"],
         ),
     ],
 )
@@ -386,17 +527,15 @@ def test_a_missing_key_is_named(run, tmp_path):
 
 
 def test_defaults_are_filled_in(run, tmp_path):
-    for key in ("min_count", "vocabulary_size", "decay_epoch", "decay_factor"):
-        del run[key]
+    defaults = {"min_count": 1, "classifier": None, "weight_decay": 0, "precision": "float32"}
+    defaults |= {"schedule": "epochs", "average_after": None, "vocabulary_size": None}
+    for key in defaults:
+        run.pop(key)
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(run))
     settings = read_run(tmp_path / "run.yaml")
-    assert settings == {
-        **run,
-        "min_count": 1,
-        "vocabulary_size": None,
-        "decay_epoch": None,
-        "decay_factor": 0.5,
-    }
+    classifier = {"type": "softmax", "tied": True, "cutoffs": [], "factor": 1, "bias": True}
+    assert settings == {**run, **defaults, "classifier": classifier}
+    assert "input_dropout" not in settings  # an AWD-LSTM's
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is visible")
@@ -418,6 +557,22 @@ def test_two_trainings_in_one_folder_are_refused(run, tmp_path):
         pytest.raises(UserError, match="another process is training"),
     ):
         train(run, tmp_path)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device is visible")
+@pytest.mark.parametrize("changes", [AWD_LSTM, TRANSFORMER_XL])
+def test_training_on_a_gpu_goes_on_in_the_middle_of_an_epoch(run, tmp_path, monkeypatch, changes):
+    run = changed(run, changes)
+    monkeypatch.setattr(checkpoints_module, "KEPT_CHECKPOINTS", 100)
+    train(run, tmp_path / "whole", gpus=1)
+    expected = result(tmp_path / "whole")[1]["perplexity"]["test"]
+    for checkpoint in checkpoints(tmp_path / "whole" / "checkpoints")[1:-1:2][:3]:
+        output = tmp_path / checkpoint.stem
+        (output / "checkpoints").mkdir(parents=True)
+        shutil.copy(checkpoint, output / "checkpoints")
+        train(run, output, gpus=1)
+        assert result(output)[1]["perplexity"]["test"] == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.gpu

@@ -85,6 +85,6 @@ def test_unfit_input_is_named(refused, command, sentence):
 def test_a_language_model_cannot_be_written_into_a_file(refused, tmp_path, monkeypatch):
     from onmt_define.lm import commands
 
-    monkeypatch.setattr(commands, "read_run", lambda path: {})
+    monkeypatch.setattr(commands, "read_arguments", lambda arguments: {})
     sentence = "error: --output: text is a file, expected a folder"
     assert refused("onmt_define lm train --config run.yaml --output text").startswith(sentence)

@@ -101,7 +101,7 @@ def configuration():
                 {
                     "name": "lstm",
                     "corpus": {"language": "en"},
-                    "options": {"embedding": {"type": "standard", "dim": 16}},
+                    "options": {"map": {"type": "standard", "dim": 16}},
                 }
             ],
         },
@@ -360,5 +360,6 @@ def test_shipped_configurations_plan_the_whole_run(tmp_path, path):
     for rule in ("train_translation", "translate", "score", "report"):
         assert f"rule {rule}:" in output
     if path == "config.yaml":
-        for expected in ("newstest2014", "newstest2017", "wikitext-103-define", "ptb-standard"):
+        language_models = ("run=transformer-xl-define", "corpus=wikitext-103", "corpus=ptb")
+        for expected in ("newstest2014", "newstest2017", *language_models):
             assert expected in output

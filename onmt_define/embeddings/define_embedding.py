@@ -1,6 +1,7 @@
 """A mapping layer under a DeFINE unit: token ids in, model-wide vectors out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -58,25 +59,24 @@ class DefineEmbedding(FactorisedEmbedding):
         **unit_options: Any,
     ) -> None:
         super().__init__(num_embeddings, embedding_dim, padding_idx)
-        try:
+        with _renamed({"input_dim": "map_dim", "output_dim": "embedding_dim"}):
             self.unit = DefineUnit(
                 map_dim, embedding_dim, expand_dim, depth, max_groups, **unit_options
             )
-        except DimensionError as error:
-            name = {"input_dim": "map_dim", "output_dim": "embedding_dim"}.get(error.argument)
-            raise DimensionError(name or error.argument, error.value, error.expected) from None
         self.embedding_dim = self.unit.output_dim
         self.map_table: nn.Embedding | ProjectiveEmbedding | AdaptiveEmbedding
         if cutoffs is not None and table_dim is not None:
             raise DimensionError("table_dim", table_dim, "None beside cutoffs: choose one of them")
         if cutoffs is not None:
-            self.map_table = AdaptiveEmbedding(
-                num_embeddings, map_dim, cutoffs, factor, padding_idx=padding_idx
-            )
+            with _renamed({"embedding_dim": "map_dim"}):
+                self.map_table = AdaptiveEmbedding(
+                    num_embeddings, map_dim, cutoffs, factor, padding_idx=padding_idx
+                )
         elif table_dim is not None:
-            self.map_table = ProjectiveEmbedding(
-                num_embeddings, map_dim, table_dim, padding_idx=padding_idx
-            )
+            with _renamed({"map_dim": "table_dim"}):
+                self.map_table = ProjectiveEmbedding(
+                    num_embeddings, map_dim, table_dim, padding_idx=padding_idx
+                )
         else:
             self.map_table = nn.Embedding(num_embeddings, map_dim, padding_idx=self.padding_idx)
             reset_token_table(self.map_table)
@@ -114,3 +114,13 @@ class DefineEmbedding(FactorisedEmbedding):
             return vectors
         # The norms' shifts and Reduce's bias would make a zero input non-zero.
         return vectors.masked_fill((tokens == self.padding_idx).unsqueeze(-1), 0.0)
+
+
+@contextmanager
+def _renamed(names: dict[str, str]) -> Iterator[None]:
+    """Have a part's complaint name the argument that it was given here."""
+    try:
+        yield
+    except DimensionError as error:
+        name = names.get(error.argument, error.argument)
+        raise DimensionError(name, error.value, error.expected) from None

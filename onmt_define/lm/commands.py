@@ -1,4 +1,4 @@
-"""`onmt_define lm`: the command line of the language models and the file that describes a run.
+"""`onmt_define lm`: the command line of the language models.
 
 What not every installation has is imported where it is used: `onmt_define doctor` runs without.
 """
@@ -9,8 +9,75 @@ from pathlib import Path
 from typing import Any
 
 from onmt_define.errors import UserError
+from onmt_define.lm.run_settings import complete_run
 
-SCHEMA = Path(__file__).with_name("run.schema.yaml")
+SPLITS = ("train", "valid", "test")
+SPLIT_FILES = "train.txt, valid.txt and test.txt"
+
+TRAIN = """\
+Train a word-level language model with or without DeFINE: an LSTM, an AWD-LSTM or a Transformer-XL.
+The same command goes on from the newest checkpoint in --output if it was stopped, and ends with the
+weights that it would have had without the stop.
+
+A run is a YAML file (--config), a row of the paper (--paper), or both; then the file changes the
+row.
+"""
+
+TRAIN_EXAMPLES = """\
+examples:
+  onmt_define lm train --paper table1a/R3 --texts data/wikitext-103/raw --output r3 --gpus 1
+      the paper's LSTM with adaptive layers and DeFINE, 3 maps deep
+  onmt_define lm train --paper table1c/awd-lstm-define --texts data/ptb/raw --output awd --gpus 1
+      AWD-LSTM with DeFINE on Penn Treebank
+  onmt_define lm train --paper table2a/define-128 --config mine.yaml --output xl --gpus 4
+      a Transformer-XL with your own changes, for example "train: my.txt" and "epochs: 2"
+  onmt_define params --table 2a
+      the rows of a table; onmt_define/paper/tables/ has their settings
+
+a run file of your own, all keys of which are described in onmt_define/lm/run.schema.yaml:
+  run: mine                     # a name
+  seed: 1
+  corpus: my-text
+  train: my/train.txt           # a sentence a line, tokens separated by spaces
+  valid: my/valid.txt
+  test: my/test.txt
+  min_count: 2                  # rarer words become <unk>
+  model: lstm
+  hidden_size: 512
+  layers: 2
+  map: {type: standard, dim: 128}                                            # n = 128
+  unit: {output_dim: 256, expand_dim: 512, depth: 3, max_groups: 8}          # m, k, N; or leave out
+  dropout: 0.2
+  bptt: 70
+  batch_size: 32
+  optimizer: adam
+  learning_rate: 0.002
+  gradient_clip: 1.0
+  epochs: 10
+  save_every: 1000
+
+written to --output: model.pt for `onmt_define lm evaluate`, record.json with perplexities and the
+learning curve, metrics/ (CSV), tensorboard/, checkpoints/ and data/ (vocabulary and token ids).
+"""
+
+EVALUATE = """\
+Measure the perplexity of a text under a trained model: per token, <eos> at the end of each line
+counted, nothing left out, the state carried from the first token to the last.
+"""
+
+EVALUATE_EXAMPLES = """\
+examples:
+  onmt_define lm evaluate r3/model.pt my/test.txt --output score.json
+  onmt_define lm evaluate xl/model.pt test.txt --output score.json --gpus 1 --memory 1600
+      a Transformer-XL that remembers more than in its training
+  onmt_define lm evaluate awd/model.pt test.txt --output score.json --cache-size 500
+      with a neural cache of the last 500 words (Grave et al., 2017b)
+  onmt_define lm evaluate awd/model.pt test.txt --output score.json --dynamic-rate 0.1
+      with dynamic evaluation (Krause et al., 2018): the model learns from what it has scored
+
+A cache or dynamic evaluation makes a perplexity better and no longer comparable to those without.
+Choose their numbers on a validation text.
+"""
 
 
 def add_commands(subparsers: Any) -> None:
@@ -18,34 +85,82 @@ def add_commands(subparsers: Any) -> None:
     commands = subparsers.add_parser(
         "lm", help="train and evaluate a language model"
     ).add_subparsers(required=True, metavar="COMMAND")
-    train = commands.add_parser("train", help="train the model of one run file, or go on with it")
-    add_train_arguments(train)
-    evaluate = commands.add_parser("evaluate", help="perplexity of a text under a trained model")
-    evaluate.add_argument("model", help="model.pt of a training")
-    evaluate.add_argument("text", help="text to score, tokens separated by spaces")
-    evaluate.add_argument("--output", required=True, metavar="FILE", help="JSON record to write")
-    evaluate.add_argument(
-        "--batch-size", type=positive, default=1, help="pieces read side by side; 1 is exact"
+    raw = argparse.RawDescriptionHelpFormatter
+    train = commands.add_parser(
+        "train",
+        help="train the model of a run file or of a row of the paper, or go on with it",
+        description=TRAIN,
+        epilog=TRAIN_EXAMPLES,
+        formatter_class=raw,
     )
-    evaluate.add_argument("--gpus", type=int, choices=(0, 1), default=0, help="GPUs to use")
-    evaluate.add_argument("--threads", type=positive, default=1, help="threads on the CPU")
-    evaluate.set_defaults(function=run_evaluation)
+    add_run_arguments(train)
+    add_train_arguments(train)
+    evaluate = commands.add_parser(
+        "evaluate",
+        help="perplexity of a text under a trained model",
+        description=EVALUATE,
+        epilog=EVALUATE_EXAMPLES,
+        formatter_class=raw,
+    )
+    add_evaluate_arguments(evaluate)
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what says which run to train; `read_arguments` reads it."""
+    parser.add_argument("--config", metavar="FILE", help="run file (YAML)")
+    parser.add_argument("--paper", metavar="ROW", help="row of the paper, such as table1a/R3")
+    parser.add_argument("--texts", metavar="DIR", help=f"folder with {SPLIT_FILES}")
+    parser.add_argument("--seed", type=natural, help="instead of the run's own")
 
 
 def add_train_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of a training and the function that runs it."""
-    parser.add_argument("--config", required=True, metavar="FILE", help="run file (YAML)")
     parser.add_argument("--output", required=True, metavar="DIR", help="folder of this run alone")
-    parser.add_argument("--gpus", type=int, choices=(0, 1), default=0, help="GPUs to use")
+    parser.add_argument("--gpus", type=natural, default=0, help="GPUs to use; 0 is the CPU")
     parser.add_argument("--threads", type=positive, default=1, help="threads on the CPU")
     parser.add_argument("--log", metavar="FILE", help="log to append to (DIR/training.log)")
     parser.add_argument("--gpu-log", metavar="FILE", help="table to append the GPU's use to")
     parser.set_defaults(function=run_training)
 
 
+def add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of an evaluation and the function that runs it."""
+    parser.add_argument("model", help="model.pt of a training")
+    parser.add_argument("text", help="text to score, tokens separated by spaces")
+    parser.add_argument("--output", required=True, metavar="FILE", help="JSON record to write")
+    parser.add_argument(
+        "--batch-size", type=positive, default=1, help="pieces read side by side; 1 is exact"
+    )
+    parser.add_argument("--gpus", type=int, choices=(0, 1), default=0, help="GPUs to use")
+    parser.add_argument("--threads", type=positive, default=1, help="threads on the CPU")
+    parser.add_argument(
+        "--memory",
+        type=natural,
+        metavar="TOKENS",
+        help="what each layer of a Transformer-XL remembers (the run's own)",
+    )
+    cache = parser.add_argument_group("neural cache, off by default")
+    cache.add_argument("--cache-size", type=positive, metavar="WORDS", help="words remembered")
+    cache.add_argument(
+        "--cache-weight", type=float, default=0.1, help="the cache's share, lambda (0.1)"
+    )
+    cache.add_argument(
+        "--cache-sharpness", type=float, default=0.3, help="weight of similarity, theta (0.3)"
+    )
+    dynamic = parser.add_argument_group("dynamic evaluation, off by default")
+    dynamic.add_argument("--dynamic-rate", type=float, metavar="RATE", help="learning rate")
+    dynamic.add_argument(
+        "--dynamic-decay", type=float, default=0.0, help="pull to the trained weights (0)"
+    )
+    dynamic.add_argument(
+        "--dynamic-chunk", type=positive, default=5, help="tokens between two steps (5)"
+    )
+    parser.set_defaults(function=run_evaluation)
+
+
 def run_training(arguments: argparse.Namespace) -> None:
     """Carry out `lm train`."""
-    settings = read_run(arguments.config)
+    settings = read_arguments(arguments)
     require_gpus(arguments.gpus)
     if Path(arguments.output).is_file():
         raise UserError(f"--output: {arguments.output} is a file, expected a folder")
@@ -53,7 +168,33 @@ def run_training(arguments: argparse.Namespace) -> None:
     from onmt_define.lm.training import train
 
     gpu_log = Path(arguments.gpu_log) if arguments.gpu_log else None
-    train(settings, arguments.output, arguments.gpus, arguments.threads, gpu_log)
+    train(settings, arguments.output, arguments.gpus, arguments.threads, gpu_log=gpu_log)
+
+
+def read_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The complete settings of the run that the arguments name.
+
+    Raises:
+        UserError: neither a run file nor a row, or what these hold can't be used.
+    """
+    from onmt_define.schema import load_yaml
+
+    if arguments.config is None and arguments.paper is None:
+        raise UserError("--config or --paper is missing, expected a run file or a row of the paper")
+    settings = {} if arguments.config is None else load_yaml(arguments.config)
+    where = arguments.config or f"--paper {arguments.paper}"
+    if not isinstance(settings, dict):
+        return complete_run(settings, where)  # which says what is wrong with it
+    if arguments.paper is not None:
+        settings["paper"] = arguments.paper
+    if arguments.seed is not None:
+        settings["seed"] = arguments.seed
+    if arguments.texts is not None:
+        for split in SPLITS:
+            settings.setdefault(split, str(Path(arguments.texts) / f"{split}.txt"))
+    elif arguments.config is None:
+        raise UserError(f"--texts is missing, expected a folder with {SPLIT_FILES}")
+    return complete_run(settings, where)
 
 
 def run_evaluation(arguments: argparse.Namespace) -> None:
@@ -61,13 +202,37 @@ def run_evaluation(arguments: argparse.Namespace) -> None:
     require_gpus(arguments.gpus)
     import torch
 
+    from onmt_define.lm.dynamic_evaluation import DynamicEvaluation
     from onmt_define.lm.evaluation import evaluate_text, write_record
+    from onmt_define.lm.neural_cache import NeuralCache
 
     torch.set_num_threads(arguments.threads)
-    device = "cuda" if arguments.gpus else "cpu"
-    record = evaluate_text(arguments.model, arguments.text, arguments.batch_size, device)
+    cache, dynamic = None, None
+    if arguments.cache_size is not None:
+        cache = NeuralCache(arguments.cache_size, arguments.cache_weight, arguments.cache_sharpness)
+    if arguments.dynamic_rate is not None:
+        dynamic = DynamicEvaluation(
+            arguments.dynamic_rate, arguments.dynamic_decay, arguments.dynamic_chunk
+        )
+    record = evaluate_text(
+        arguments.model,
+        arguments.text,
+        arguments.batch_size,
+        "cuda" if arguments.gpus else "cpu",
+        memory=arguments.memory,
+        cache=cache,
+        dynamic=dynamic,
+    )
     write_record(arguments.output, record)
     print(f"{record['run']}  {record['tokens']:,} tokens  perplexity {record['perplexity']:.2f}")
+
+
+def natural(text: str) -> int:
+    """A whole number of at least 0, for argparse."""
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{number} is less than 0")
+    return number
 
 
 def positive(text: str) -> int:
@@ -79,15 +244,18 @@ def positive(text: str) -> int:
 
 
 def require_gpus(gpus: int) -> None:
-    """Raise `UserError` if a GPU is asked for and none is visible."""
+    """Raise `UserError` if more GPUs are asked for than are visible."""
     if not gpus:
         return
     import torch
 
-    if not torch.cuda.is_available():
+    visible = torch.cuda.device_count()
+    if visible == 0:
         raise UserError(
             f"--gpus {gpus}: no CUDA device is visible, expected one; use --gpus 0 for the CPU"
         )
+    if visible < gpus:
+        raise UserError(f"--gpus is {gpus}, expected at most {visible}, which are visible")
 
 
 def send_messages_to(log: str | Path) -> None:
@@ -98,29 +266,3 @@ def send_messages_to(log: str | Path) -> None:
     logging.getLogger().addHandler(handler)
     logging.getLogger("onmt_define").setLevel(logging.INFO)
     logging.captureWarnings(True)
-
-
-def read_run(path: str | Path) -> dict[str, Any]:
-    """Read a run file; see `check_run`."""
-    from onmt_define.schema import load_yaml
-
-    return check_run(load_yaml(path), str(path))
-
-
-def check_run(settings: Any, where: str) -> dict[str, Any]:
-    """Check a run's settings against `run.schema.yaml` and fill in the defaults.
-
-    Raises:
-        UserError: naming `where`, the key, what was found and what is expected.
-    """
-    from onmt_define.schema import load_yaml, validate
-
-    schema = load_yaml(SCHEMA)
-    validate(settings, schema, where)
-    defaults = {
-        key: part["default"] for key, part in schema["properties"].items() if "default" in part
-    }
-    from onmt_define.lm.embeddings import check_input_layer
-
-    check_input_layer(settings["embedding"], where)
-    return {**defaults, **settings}

@@ -10,6 +10,8 @@ tenth of a per mille of the perplexity or less on 70,000 tokens in 10 pieces (55
 import json
 import math
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +20,38 @@ import torch
 
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
-from onmt_define.lm.data import EOS, Vocabulary, encode
-from onmt_define.lm.lstm import LanguageModel, build_model
+from onmt_define.lm.data import EOS, Corpus, Vocabulary, encode
+from onmt_define.lm.dynamic_evaluation import DynamicEvaluation
+from onmt_define.lm.model import LanguageModel, build_model
+from onmt_define.lm.neural_cache import NeuralCache
 
 WARM_UP = 512
 CHUNK = 128
 
 
-@torch.no_grad()
 def perplexity(
-    model: LanguageModel, ids: np.ndarray, eos: int, batch_size: int = 1, warm_up: int = WARM_UP
+    model: LanguageModel,
+    ids: np.ndarray,
+    eos: int,
+    batch_size: int = 1,
+    warm_up: int = WARM_UP,
+    *,
+    memory: int | None = None,
+    cache: NeuralCache | None = None,
+    dynamic: DynamicEvaluation | None = None,
 ) -> float:
     """Perplexity per token of the stream `ids` (int, one dimension) with dropout off.
 
     Args:
-        model: on whatever device it is; left in the mode it was in.
+        model: on whatever device it is; left as it was.
         ids: token ids of the whole split.
         eos: id of `<eos>`, the context of the first token.
         batch_size: most pieces to read side by side; 1 is exact. A piece is never shorter than
             10 warm-ups, so a short text is read in one.
         warm_up: tokens that each piece but the first reads before it is scored.
+        memory: tokens that each layer of a Transformer-XL remembers; None is as in training.
+        cache: a neural cache to mix in.
+        dynamic: go on learning from each chunk once it is scored.
     """
     device = next(model.parameters()).device
     pieces = max(1, min(batch_size, len(ids) // max(10 * warm_up, 1)))
@@ -54,14 +68,61 @@ def perplexity(
     scored = windows(np.ones(len(ids))).clone()
     scored[:overlap, 1:] = 0
 
-    was_training, state, total = model.training, None, 0.0
-    model.eval()
-    for start in range(0, len(tokens), CHUNK):
-        chunk = slice(start, start + CHUNK)
-        losses, state = model(tokens[chunk].to(device), targets[chunk].to(device), state)
-        total += (losses.double().cpu() * scored[chunk]).sum().item()
-    model.train(was_training)
+    chunk = dynamic.chunk if dynamic else CHUNK
+    state, total = None, 0.0
+    with _ready_to_read(model, memory, dynamic):
+        for start in range(0, len(tokens), chunk):
+            part = slice(start, start + chunk)
+            targets_here = targets[part].to(device)
+            reading = model(tokens[part].to(device), targets_here, state)
+            state, losses = reading.state, reading.losses.detach()
+            if cache:
+                losses = cache.mix(losses, reading.hidden.detach(), targets_here)
+            total += (losses.double().cpu() * scored[part]).sum().item()
+            if dynamic:
+                state = dynamic.learn(model, reading.losses.mean(), state)
     return math.exp(total / len(ids)) if total / len(ids) < 700 else math.inf
+
+
+@contextmanager
+def _ready_to_read(
+    model: LanguageModel, memory: int | None, dynamic: DynamicEvaluation | None
+) -> Iterator[None]:
+    """Dropout off, gradients and another memory only where asked for; all as before afterwards."""
+    was_training, own_memory = model.training, getattr(model.context, "memory", None)
+    model.eval()
+    if memory is not None and own_memory is not None:
+        model.context.memory = memory
+    try:
+        with dynamic.learning(model) if dynamic else torch.no_grad():
+            yield
+    finally:
+        if own_memory is not None:
+            model.context.memory = own_memory
+        model.train(was_training)
+
+
+def split_perplexity(
+    model: LanguageModel,
+    corpus: Corpus,
+    split: str,
+    settings: dict[str, Any],
+    batch_size: int = 1,
+) -> float:
+    """Perplexity of a split of a corpus, with the memory that the run's settings name.
+
+    Raises:
+        UserError: it is not finite.
+    """
+    memory = settings.get("evaluation_memory")
+    ids, eos = corpus.ids[split], corpus.vocabulary.ids[EOS]
+    value = perplexity(model, ids, eos, batch_size, memory=memory)
+    if not math.isfinite(value):
+        raise UserError(
+            f"the perplexity of the {split} text is {value}, expected a finite number; lower "
+            "learning_rate or gradient_clip and start anew"
+        )
+    return value
 
 
 def save_model(
@@ -99,16 +160,44 @@ def load_model(path: str | Path) -> tuple[LanguageModel, dict[str, Any], Vocabul
 
 
 def evaluate_text(
-    model_path: str | Path, text: str | Path, batch_size: int = 1, device: str = "cpu"
+    model_path: str | Path,
+    text: str | Path,
+    batch_size: int = 1,
+    device: str = "cpu",
+    *,
+    memory: int | None = None,
+    cache: NeuralCache | None = None,
+    dynamic: DynamicEvaluation | None = None,
 ) -> dict[str, Any]:
     """Score one text with a trained model: its run, tokens and perplexity.
 
+    Args:
+        model_path: what `save_model` wrote.
+        text: tokens separated by spaces.
+        device: where to compute.
+        batch_size, memory, cache, dynamic: see `perplexity`.
+
     Raises:
-        UserError: see `load_model` and `onmt_define.lm.data.encode`.
+        UserError: see `load_model` and `onmt_define.lm.data.encode`; a memory for a model without.
     """
     model, settings, vocabulary = load_model(model_path)
+    if memory is None:
+        memory = settings.get("evaluation_memory")
+    elif settings["model"] != "transformer-xl":
+        raise UserError(
+            f"--memory is {memory}, but {model_path} is an {settings['model']}, expected a "
+            "transformer-xl"
+        )
     ids = encode(text, vocabulary)
-    value = perplexity(model.to(device), ids, vocabulary.ids[EOS], batch_size)
+    value = perplexity(
+        model.to(device),
+        ids,
+        vocabulary.ids[EOS],
+        batch_size,
+        memory=memory,
+        cache=cache,
+        dynamic=dynamic,
+    )
     return {
         "kind": "language model evaluation",
         "run": settings["run"],
@@ -117,6 +206,9 @@ def evaluate_text(
         "tokens": len(ids),
         "perplexity": value,
         "batch_size": batch_size,
+        "memory": memory,
+        "neural_cache": cache and cache.settings,
+        "dynamic_evaluation": dynamic and dynamic.settings,
     }
 
 

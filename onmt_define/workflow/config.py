@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from onmt_define.errors import UserError
+from onmt_define.lm.paper_runs import paper_run
 from onmt_define.schema import load_yaml, validate
 from onmt_define.workflow.sources import raw_splits
 
@@ -32,6 +33,7 @@ def complete_config(config: Any, where: str) -> dict[str, Any]:
     )
     validate(config, schema, where)
     completed = _with_defaults(config, schema, schema["$defs"])
+    _take_corpora_from_the_paper(completed, where)
     _check_corpus(completed, where)
     _check_downloads(completed, where)
     for kind in ("translation", "language_models"):
@@ -59,6 +61,21 @@ def _resolve(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, A
     if "$ref" not in schema:
         return schema
     return {**definitions[schema["$ref"].rsplit("/", 1)[1]], **schema}
+
+
+def _take_corpora_from_the_paper(config: dict[str, Any], where: str) -> None:
+    for run in config.get("language_models", {"runs": []})["runs"]:
+        if "paper" not in run and "corpus" not in run:
+            raise UserError(
+                f"{where}: language_models, run {run['name']!r} lacks the key 'corpus', or 'paper'"
+            )
+        if "paper" in run:
+            try:
+                row = paper_run(run["paper"])
+            except UserError as error:
+                place = f"{where}: language_models, run {run['name']!r}"
+                raise UserError(f"{place}: {error}") from error
+            run.setdefault("corpus", {"download": row["corpus"]})
 
 
 def _check_corpus(config: dict[str, Any], where: str) -> None:
@@ -112,7 +129,7 @@ def _check_downloads(config: dict[str, Any], where: str) -> None:
         for run in config.get("language_models", {"runs": []})["runs"]:
             if "download" in run["corpus"]:
                 raw_splits(run["corpus"]["download"], ["test"])
-            elif run["corpus"]["language"] not in languages(config):
+            elif run["corpus"].get("language", languages(config)[0]) not in languages(config):
                 raise UserError(
                     f"language_models, run {run['name']!r}: language is "
                     f"{run['corpus']['language']!r}, expected one of {', '.join(languages(config))}"

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from onmt_define.errors import UserError
+from onmt_define.lm.paper_runs import paper_run
+from onmt_define.paper.published import merge
 from onmt_define.workflow.downloads import check_mirror
 from onmt_define.workflow.gpus import require_gpus, visible_gpus
 
@@ -17,19 +19,28 @@ def training_options(config: dict[str, Any], run_name: str) -> dict[str, Any]:
 def language_model_settings(
     config: dict[str, Any], run_name: str, seed: int, texts: Sequence[str]
 ) -> dict[str, Any]:
-    """The settings of a language-model run; `texts` are the paths for train, valid and test."""
+    """The settings of a language-model run; `texts` are the paths for train, valid and test.
+
+    A run that names a row of the paper takes that row's settings in place of `training`.
+    """
     run = _run(config, "language_models", run_name)
-    corpus = (
-        run["corpus"].get("download") or f"{config['corpus']['name']} ({run['corpus']['language']})"
-    )
+    if "paper" in run:
+        settings = merge(paper_run(run["paper"]), run["options"])
+    else:
+        settings = merge(config["language_models"]["training"], run["options"])
     return {
-        **config["language_models"]["training"],
-        **run["options"],
+        **settings,
         "run": run_name,
         "seed": seed,
-        "corpus": corpus,
+        "corpus": _corpus_name(config, run["corpus"]),
         **dict(zip(("train", "valid", "test"), map(str, texts), strict=True)),
     }
+
+
+def _corpus_name(config: dict[str, Any], corpus: dict[str, Any]) -> str:
+    if "files" in corpus:
+        return Path(corpus["files"]["train"]).name
+    return corpus.get("download") or f"{config['corpus']['name']} ({corpus['language']})"
 
 
 def user_files(files: dict[str, Any]) -> list[str]:
@@ -103,7 +114,11 @@ def check_options(
         check_training_options(options, f"{where}, run {run['name']!r}")
     check_decoding_options(config["translation"]["decoding"], f"{where}, translation.decoding")
     for run in config.get("language_models", {"runs": []})["runs"]:
-        from onmt_define.lm.commands import check_run
+        from onmt_define.lm.run_settings import check_run
 
+        place = f"{where}: language_models, run {run['name']!r}"
+        for split, path in run["corpus"].get("files", {}).items():
+            if not Path(path).is_file():
+                raise UserError(f"{place}: corpus.files.{split}: there is no file {path}")
         settings = language_model_settings(config, run["name"], 1, ("train", "valid", "test"))
         check_run(settings, f"{where}, run {run['name']!r}")
