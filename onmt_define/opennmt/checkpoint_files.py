@@ -6,6 +6,7 @@ other object is refused, whatever the environment says.
 """
 
 import argparse
+import errno
 import pickle
 import re
 import types
@@ -106,6 +107,8 @@ def _read(path: Path, lazily: bool) -> Any:
     except pickle.UnpicklingError as error:
         raise UserError(_refusal(path, str(error))) from None
     except OSError as error:
+        if error.errno == errno.EINVAL:  # torch looked for the end before the file's beginning
+            raise UserError(_damaged(path, error)) from None
         raise UserError(f"{path} can't be read: {error.strerror or error}") from None
     except Exception as error:  # torch.load has no closed list of what it raises
         raise UserError(_damaged(path, error)) from None
