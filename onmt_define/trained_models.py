@@ -4,12 +4,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from onmt_define.embeddings import CompressedEmbedding
+from torch import nn
+
+from onmt_define.embeddings import (
+    AdaptiveEmbedding,
+    CompressedEmbedding,
+    DefineEmbedding,
+    ProjectiveEmbedding,
+)
 from onmt_define.embeddings.input_layer import InputLayer
 from onmt_define.errors import UserError
 from onmt_define.opennmt import checkpoint_files
 
 COMPRESSED = checkpoint_files.COMPRESSED
+TYPES = {
+    nn.Embedding: checkpoint_files.STANDARD,
+    ProjectiveEmbedding: "projective",
+    AdaptiveEmbedding: "adaptive",
+    DefineEmbedding: "define",
+    CompressedEmbedding: COMPRESSED,
+}
 NAME_OF_PART = {"encoder": "source", "decoder": "target"}
 
 
@@ -74,16 +88,19 @@ def read_model(path: str | Path) -> OpenNMTModel | TrainedLanguageModel:
     path = Path(path)
     found = checkpoint_files.read(path, lazily=True)
     if isinstance(found, dict) and {"settings", "weights"} <= found.keys():
-        return _language_model(path, is_compressed="compression" in found)
+        return _language_model(path)
     return _opennmt_model(path, checkpoint_files.check(found, path))
 
 
-def _language_model(path: Path, is_compressed: bool) -> TrainedLanguageModel:
+def _language_model(path: Path) -> TrainedLanguageModel:
     from onmt_define.lm.evaluation import load_model
 
     model, settings, vocabulary = load_model(path)
-    embedding_type = COMPRESSED if is_compressed else settings["embedding"]["type"]
-    layers = {"input": InputLayer(model.input_layer, len(vocabulary))}
+    layer = model.input_layer
+    embedding_type = next(
+        (name for cls, name in TYPES.items() if isinstance(layer, cls)), type(layer).__name__
+    )
+    layers = {"input": InputLayer(layer, len(vocabulary))}
     return TrainedLanguageModel(path, embedding_type, layers, model, settings, vocabulary)
 
 

@@ -35,7 +35,7 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 
 @dataclass(frozen=True)
 class Column:
-    """One column; `kind` is text, integer, decimal1, decimal2, percent, duration or interval."""
+    """One column; `kind` is text, integer, decimal1 to decimal3, percent, duration or interval."""
 
     key: str
     label: str
