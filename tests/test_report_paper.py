@@ -58,9 +58,9 @@ def paper_config(**rows):
     return config
 
 
-def lines_of(comparisons, number, row):
+def lines_of(comparisons, number, model):
     (one,) = (one for one in comparisons if one.published.number == number)
-    return {line["number"]: line for line in rows_of(one.table) if line["row"] == row}
+    return {line["number"]: line for line in rows_of(one.table) if line["model"] == model}
 
 
 def test_our_numbers_stand_beside_the_papers(tmp_path):

@@ -19,6 +19,7 @@ COLORS = "cividis"
 WIDTH = 4.2  # inches, as the report's other figures
 DPI = 200
 COLUMNS = 2
+PANEL_PIXELS = 360
 MOST_GROUPS_WITH_NUMBERS = 8
 
 
@@ -59,7 +60,9 @@ def _write(
 def _draw_map(axes: Axes, one: CorrelationMap) -> object:
     axes.set_title(f"{one.stage}: {one.width} wide, mean {one.off_diagonal:.3f}", fontsize=8)
     axes.set_axis_off()
-    return axes.imshow(one.values.numpy(), cmap=COLORS, vmin=0, vmax=1)
+    # A small map is embedded as it is, a tenth of the size; only a larger one loses by scaling.
+    scaling = "none" if one.width <= PANEL_PIXELS else "auto"
+    return axes.imshow(one.values.numpy(), cmap=COLORS, vmin=0, vmax=1, interpolation=scaling)
 
 
 def _draw_groups(axes: Axes, one: CorrelationMap) -> object:
@@ -74,4 +77,4 @@ def _draw_groups(axes: Axes, one: CorrelationMap) -> object:
                 color = "black" if value > 0.5 else "white"
                 text = f"{value:.2f}".removeprefix("0")
                 axes.text(column, row, text, ha="center", va="center", color=color, fontsize=6)
-    return axes.imshow(means.numpy(), cmap=COLORS, vmin=0, vmax=1)
+    return axes.imshow(means.numpy(), cmap=COLORS, vmin=0, vmax=1, interpolation="none")

@@ -119,7 +119,7 @@ def correlation_pictures(analyses: Sequence[Analysis]) -> Iterator[tuple[str, st
     """Name, caption and SVG file of each picture: the first analysed seed of each run."""
     for of_run in by_name([analysis.run for analysis in analyses]).values():
         analysis = next(one for one in analyses if one.run is of_run[0])
-        for svg in sorted(analysis.path.parent.glob("*.svg")):
+        for svg in sorted(analysis.path.parent.glob("*.svg"), key=lambda path: path.stem):
             side = svg.stem.removesuffix("-groups")
             what = "between the groups of" if svg.stem != side else "of"
             caption = (

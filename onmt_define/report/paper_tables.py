@@ -30,6 +30,7 @@ COMPUTED = "computed"
 ANOTHER_WORK = "another work's model"
 COLUMNS = (
     Column("row", "row"),
+    Column("model", "model"),
     Column("number", "number"),
     Column("paper", "paper", "number"),
     Column("ours", "ours", "decimal2"),
@@ -168,7 +169,8 @@ def _lines(
     totals = [run.parameters["total"] for run in runs if run.parameters.get("total")]
     exact = totals[0] if totals else computed and computed.total
     common: dict[str, Cell] = {
-        "row": row.name,
+        "row": row.id.partition("/")[2],
+        "model": row.name,
         "count": NOT_APPLICABLE if exact is None else exact,
         "seeds": NOT_APPLICABLE,
         "interval": NOT_APPLICABLE,
