@@ -23,6 +23,7 @@ include: "rules/bpe.smk"
 include: "rules/translation.smk"
 include: "rules/scores.smk"
 include: "rules/language_models.smk"
+include: "rules/analysis.smk"
 include: "rules/report.smk"
 
 

@@ -3,6 +3,8 @@
 import argparse
 
 from onmt_define import __version__
+from onmt_define.analysis.commands import add_commands as add_analysis_commands
+from onmt_define.compression.commands import add_commands as add_compression_commands
 from onmt_define.errors import exit_on_user_error
 from onmt_define.lm.commands import add_commands as add_lm_commands
 from onmt_define.opennmt.commands import add_commands as add_opennmt_commands
@@ -19,6 +21,8 @@ def main() -> None:
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     add_opennmt_commands(subparsers)
     add_lm_commands(subparsers)
+    add_analysis_commands(subparsers)
+    add_compression_commands(subparsers)
     add_paper_commands(subparsers)
     add_workflow_commands(subparsers)
     arguments = parser.parse_args()

@@ -18,5 +18,10 @@ def progress_line(
     return (
         f"[{name}] step {step:,}/{total_steps:,} ({step / total_steps:.0%}), "
         f"{tokens_per_second:,.0f} tokens/s, perplexity {perplexity:.2f}, "
-        f"{timedelta(seconds=round(seconds_left))} left"
+        f"{time_left(seconds_left)} left"
     )
+
+
+def time_left(seconds: float) -> timedelta:
+    """Hours, minutes and seconds, as they are printed."""
+    return timedelta(seconds=round(seconds))

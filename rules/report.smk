@@ -34,11 +34,12 @@ def expected_results():
 rule report:
     input:
         expected_results(),
+        expected_correlations(),
         config=f"{RESULTS}/config.yaml",
         provenance=[f"{RAW}/provenance.json"] if "download" in CORPUS else [],
         counts=expand(f"{CLEAN}/{{split}}.counts.json", split=["train", "valid"]),
     output:
-        REPORT,
+        report(REPORT, category="Report", caption="captions/report.rst"),
     log:
         f"{RESULTS}/logs/report.log",
     benchmark:

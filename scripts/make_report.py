@@ -8,11 +8,12 @@ Inputs:
     --config      the resolved config: name, translation and language-model runs with their seeds,
                   test sets
     --results     the folder with mt/{run}/seed{seed}/ and lm/{run}/seed{seed}/; what is missing
-                  there is listed in the report and fails nothing
+                  there is listed in the report and fails nothing; what `onmt_define correlation`
+                  (correlation/) and `onmt_define compress` (compressed*.pt) left there is shown
     --provenance  JSON files about the corpora: where they come from, counts (optional)
 
 Outputs:
-    OUTPUT/index.html, OUTPUT/tables/*.csv, OUTPUT/figures/*.svg and *.png;
+    OUTPUT/index.html, OUTPUT/tables/*.{csv,md,tex}, OUTPUT/figures/*.svg and *.png;
     the path of index.html is printed at the end
 """
 
@@ -40,7 +41,7 @@ def main() -> None:
     # imported here, so that --help and a mistaken path don't wait for matplotlib
     from onmt_define.report.page import write_report
 
-    print(write_report(results, arguments.output, arguments.provenance))
+    print(write_report(results, arguments.output, arguments.provenance, arguments.results))
 
 
 if __name__ == "__main__":

@@ -588,3 +588,28 @@ def test_training_on_a_gpu_goes_on_after_a_stop(run, tmp_path):
     assert record["perplexity"]["test"] == pytest.approx(expected["perplexity"]["test"], rel=1e-4)
     model, *_ = load_model(tmp_path / "output" / "model.pt")
     assert next(model.parameters()).device.type == "cpu"
+
+
+def test_a_compressed_model_is_scored_like_the_one_it_was_made_of(run, tmp_path):
+    """24 tokens or fewer and 512 codewords: the perplexity stays, and so does the text's."""
+    from onmt_define.compression.model_file import compress_file
+    from onmt_define.compression.record import describe
+    from onmt_define.compression.scoring import check_files, score
+
+    train(run, tmp_path / "out")
+    model, compressed = tmp_path / "out" / "model.pt", tmp_path / "compressed.pt"
+    check_files(model, [run["test"]])
+    record = compress_file(model, compressed, 8, 16, 100, 1)
+    record["score"] = score(model, compressed, [run["test"]])
+    assert record["score"]["after"] == pytest.approx(record["score"]["before"], rel=0.01)
+    assert "perplexity" in describe(record)
+    layer = load_model(compressed)[0].input_layer
+    assert "packed_codes" in layer.state_dict()
+    assert not any("unit" in name for name in layer.state_dict())
+    with pytest.raises(UserError, match="names 2 files, expected one text"):
+        check_files(model, [run["test"], run["test"]])
+    saved = torch.load(compressed, weights_only=True)
+    saved["compression"]["num_embeddings"] = 10**15
+    torch.save(saved, compressed)
+    with pytest.raises(UserError, match="expected a trained model"):
+        load_model(compressed)

@@ -338,7 +338,7 @@ def test_missing_run_and_no_language_models(tmp_path):
     assert "mt/define/seed1/record.json: file not found" in parsed.text
     assert f"{absent}: file not found" in parsed.text
     assert "3 results are missing" in parsed.text
-    assert "anguage model" not in parsed.text
+    assert 'id="language-models"' not in page.read_text(encoding="utf-8")
     assert not (page.parent / "tables" / "language_models.csv").exists()
     define = read_csv(page.parent / "tables" / "translation.csv")[1]
     given = {key: value for key, value in define.items() if value != "missing"}
@@ -457,7 +457,8 @@ def test_without_translation(tmp_path):
     config = {key: config[key] for key in ("name", "language_models")}
     page = write_report(read_results(config, folder), tmp_path / "report")
     parsed = check_page(page)
-    assert "BLEU" not in parsed.text
+    assert "chrF" not in parsed.text
+    assert 'id="translation"' not in page.read_text(encoding="utf-8")
     assert "lstm-define reached" in parsed.text
     assert parsed.tags.count("img") == 3
 
@@ -614,7 +615,7 @@ def test_script_makes_the_same_files_again(demo, tmp_path):
     again = Path(result.stdout.split("\n")[-2])
     assert again == tmp_path / "a report" / "index.html"
     files = sorted(path.relative_to(page.parent) for path in page.parent.rglob("*.*"))
-    assert len(files) == 1 + 5 + 2 * 7
+    assert len(files) == 1 + 3 * (6 + 13) + 2 * 7
     for file in files:
         assert (page.parent / file).read_bytes() == (again.parent / file).read_bytes(), file
 

@@ -172,8 +172,15 @@ def test_from_the_users_files_to_the_report(project):
     assert counts["pairs"] == counts["kept"] == 300
     page = (results / "report" / "index.html").read_text("utf-8")
     assert "define" in page
+    assert 'id="correlation"' in page
+    maps = json.loads((results / "mt/define/seed1/correlation/correlation.json").read_text())
+    assert {stage["embedding"] for stage in maps["stages"]} == {"source", "target"}
     with open(results / "report" / "tables" / "translation.csv", encoding="utf-8") as table:
         assert len(list(csv.reader(table))) == 3
+
+    whole = snakemake(project, "--report", "whole.html")
+    assert whole.returncode == 0, whole.stderr
+    assert "Everything that the runs of tiny gave" in (project / "whole.html").read_text("utf-8")
 
     # Nothing to do again, whatever the number of GPUs is said to be.
     for gpus in ("0", "4"):

@@ -14,6 +14,7 @@ at n and stop one step short of k, and the groups run through powers of two cycl
 on Reduce. `widths="literal"` builds what the text says.
 """
 
+from collections.abc import Iterator
 from functools import cached_property, partial
 
 from torch import Tensor, nn
@@ -160,14 +161,22 @@ class DefineUnit(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         if can_fuse(self, inputs):
             return fused_forward(self, inputs)
+        # Not as a list: each output's memory is free again as soon as the next one is there.
+        for result in self.layer_outputs(inputs):  # noqa: B007
+            pass
+        return result
+
+    def layer_outputs(self, inputs: Tensor) -> Iterator[Tensor]:
+        """What each map gives, the last one's being the unit's result: (..., widths[index])."""
         hidden = self._add_residual(self.maps[0](inputs), inputs)
+        yield hidden
         later = zip(self.maps[1:], self.norms, self.mixers, strict=True)
         for index, (linear, norm, mixer) in enumerate(later, start=1):
             if self.shuffle:
                 hidden = shuffle_groups(hidden, self.groups[index - 1])
             mixed = norm(mixer(inputs, hidden, self.groups[index]))
             hidden = self._add_residual(linear(self.dropout(self._activate(mixed))), hidden)
-        return hidden
+            yield hidden
 
     def _activate(self, features: Tensor) -> Tensor:
         function = ACTIVATIONS[self.activation]

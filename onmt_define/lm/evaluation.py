@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from onmt_define.embeddings import CompressedEmbedding
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
 from onmt_define.lm.data import EOS, Corpus, Vocabulary, encode
@@ -148,6 +149,8 @@ def load_model(path: str | Path) -> tuple[LanguageModel, dict[str, Any], Vocabul
         saved = torch.load(path, map_location="cpu", weights_only=True)
         settings, vocabulary = saved["settings"], Vocabulary(saved["vocabulary"])
         model = build_model(settings, len(vocabulary))
+        if "compression" in saved:  # by onmt_define compress
+            model.input_layer = CompressedEmbedding(**saved["compression"])
         model.load_state_dict(saved["weights"])
     except OSError:
         raise  # says itself what the matter is

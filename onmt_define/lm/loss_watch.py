@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from onmt_define.errors import UserError
-from onmt_define.lm.checkpoints import checkpoints
+from onmt_define.lm.checkpoints import lm_checkpoints
 
 # Steps that a GPU may run ahead; looking at every loss would make it wait in every step.
 GPU_STEPS_BETWEEN_LOOKS = 25
@@ -62,7 +62,7 @@ class LossWatch:
             self._stop(f"a weight is no finite number after step {step:,}")
 
     def _stop(self, problem: str) -> None:
-        newest = checkpoints(self.folder)[:1]
+        newest = [path for _, path in lm_checkpoints(self.folder).by_step()[:1]]
         good = (
             f"the last good checkpoint is {newest[0]}" if newest else "there is no checkpoint yet"
         )

@@ -6,9 +6,11 @@ other object is refused, whatever the environment says.
 """
 
 import argparse
+import errno
 import pickle
 import re
 import types
+import zipfile
 from _compat_pickle import IMPORT_MAPPING
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ if hasattr(torch.serialization, "add_safe_globals"):  # else the commands refuse
     torch.serialization.add_safe_globals([argparse.Namespace])
 
 STANDARD = "standard"
+COMPRESSED = "compressed"
 MODEL_TYPE = "text"
 # OpenNMT-py checks the option model_type first of all and shows its value, so this is what someone
 # without the package reads in place of a list of parameter names.
@@ -31,13 +34,30 @@ MODEL_TYPE_ON_DISK = (
 )
 
 
-def load(path: str | Path) -> dict[str, Any]:
+def load(path: str | Path, *, lazily: bool = False) -> dict[str, Any]:
     """Read a checkpoint to the CPU: `opt`, `vocab`, `optim` and, if it holds them, the weights.
 
     Raises:
         UserError: a missing, damaged or foreign file, or an object that no checkpoint holds.
     """
-    checkpoint = _read(Path(path))
+    return check(read(path, lazily=lazily), path)
+
+
+def read(path: str | Path, *, lazily: bool = False) -> Any:
+    """Read what `torch.save` wrote to the CPU, of whatever program.
+
+    Args:
+        path: the file.
+        lazily: leave a tensor on the disk until it is used; the file must not change meanwhile.
+
+    Raises:
+        UserError: a missing or damaged file, or an object that no checkpoint holds.
+    """
+    return _read(Path(path), lazily)
+
+
+def check(checkpoint: Any, path: str | Path) -> dict[str, Any]:
+    """Return what was read from `path`, made ready for use; raise `UserError` if it is foreign."""
     if not isinstance(checkpoint, dict) or not {"opt", "vocab"} <= checkpoint.keys():
         raise UserError(
             f"{path} isn't a checkpoint of OpenNMT-py: it holds {_describe(checkpoint)}, "
@@ -92,14 +112,17 @@ class TorchForCheckpoints(types.ModuleType):
     save = staticmethod(save)
 
 
-def _read(path: Path) -> Any:
+def _read(path: Path, lazily: bool) -> Any:
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        mapped = lazily and zipfile.is_zipfile(path)  # a file of an old torch can't be
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except FileNotFoundError:
         raise UserError(f"there is no file {path}") from None
     except pickle.UnpicklingError as error:
         raise UserError(_refusal(path, str(error))) from None
     except OSError as error:
+        if error.errno == errno.EINVAL:  # torch looked for the end before the file's beginning
+            raise UserError(_damaged(path, error)) from None
         raise UserError(f"{path} can't be read: {error.strerror or error}") from None
     except Exception as error:  # torch.load has no closed list of what it raises
         raise UserError(_damaged(path, error)) from None

@@ -1,12 +1,12 @@
-"""The embedding types that come with the package: standard, projective, define."""
+"""The embedding types that come with the package: standard, projective, define, compressed."""
 
 import math
 from argparse import Namespace
 
 from torch import Tensor, nn
 
-from onmt_define.embeddings import DefineEmbedding, ProjectiveEmbedding
-from onmt_define.opennmt.checkpoint_files import STANDARD
+from onmt_define.embeddings import CompressedEmbedding, DefineEmbedding, ProjectiveEmbedding
+from onmt_define.opennmt.checkpoint_files import COMPRESSED, STANDARD
 from onmt_define.opennmt.registry import register_embedding
 
 
@@ -72,4 +72,22 @@ class OpenNMTDefineEmbedding(DefineEmbedding):
         return (
             f"n={unit.input_dim} k={unit.expand_dim} m={unit.output_dim} N={unit.depth} "
             f"groups={groups}"
+        )
+
+
+@register_embedding(COMPRESSED)
+class OpenNMTCompressedEmbedding(CompressedEmbedding):
+    """Codes and codebooks that `onmt_define compress` made of a trained model's input layer."""
+
+    @classmethod
+    def from_opt(
+        cls, opt: Namespace, num_embeddings: int, embedding_dim: int, padding_idx: int
+    ) -> "OpenNMTCompressedEmbedding":
+        """Build from a checkpoint's options; no command has these two as options."""
+        return cls(
+            num_embeddings,
+            embedding_dim,
+            opt.compressed_codebooks,
+            opt.compressed_codes,
+            padding_idx=padding_idx,
         )

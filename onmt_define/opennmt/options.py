@@ -42,7 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add(
         "embedding_type",
         default=STANDARD,
-        choices=sorted(embedding_types()),
+        choices=sorted(embedding_types().keys() - {checkpoint_files.COMPRESSED}),
         help="Input layer of encoder and decoder. 'standard' is OpenNMT-py's own table.",
     )
     add(
@@ -156,8 +156,6 @@ def patch_parser(parser_class: Any) -> None:
                 f"without training; set gpu_ranks to {list(range(opt.world_size))}, or world_size "
                 "to 1"
             )
-        if opt.world_size > 1 and opt.train_from:
-            checkpoint_files.load(opt.train_from)  # a worker could only end with a traceback
 
     @functools.wraps(validate_prepare_opts)
     def checked_validate_prepare_opts(

@@ -1,4 +1,4 @@
-"""Refuses to go on with a model of another embedding than the one asked for.
+"""Refuses to go on with a model of another embedding than the one asked for, or a compressed one.
 
 With `train_from`, OpenNMT-py takes the model's options from the checkpoint and doesn't say that it
 disregards those it was given.
@@ -19,13 +19,19 @@ def refuse_another_embedding(parser: Any, opt: Namespace) -> None:
     """Compare the embedding options that were set, not the defaults, with the checkpoint's.
 
     Raises:
-        UserError: naming the option, its value and the checkpoint's.
+        UserError: naming the option, its value and the checkpoint's; or a checkpoint that can't be
+            read, of which a spawned worker could only say so with a traceback.
     """
-    asked_for = _embedding_options_set(parser, opt) if getattr(opt, "train_from", None) else []
-    if not asked_for:
+    if not getattr(opt, "train_from", None):
         return
-    checkpoint = checkpoint_files.load(opt.train_from)
+    checkpoint = checkpoint_files.load(opt.train_from, lazily=True)
     saved = {"embedding_type": checkpoint_files.embedding_type(checkpoint)}
+    if saved["embedding_type"] == checkpoint_files.COMPRESSED:
+        raise UserError(
+            f"{opt.train_from} holds a compressed input layer, whose codes can't be trained: go on "
+            "from the model that it was made of, and compress again"
+        )
+    asked_for = _embedding_options_set(parser, opt)
     relevant = OPTIONS_OF_TYPE.get(saved["embedding_type"], asked_for)
     for option in asked_for:
         if option in relevant:

@@ -12,8 +12,18 @@ import jinja2
 import yaml
 
 from onmt_define.files import complete_or_absent
+from onmt_define.report.analyses import (
+    Analyses,
+    compression_table,
+    correlation_pictures,
+    correlation_table,
+    read_analyses,
+)
+from onmt_define.report.factorisations import factorisation_table
 from onmt_define.report.figures import Picture, pictures, write_picture
+from onmt_define.report.paper_tables import compare_with_paper, differences_from_paper
 from onmt_define.report.records import Missing, Results, Run, read_json_object
+from onmt_define.report.table_files import write_latex, write_markdown
 from onmt_define.report.tables import (
     EMBEDDING_COLUMNS,
     MISSING,
@@ -60,18 +70,32 @@ class _Metric:
 
 
 def write_report(
-    results: Results, output: str | Path, provenance: Sequence[str | Path] = ()
+    results: Results,
+    output: str | Path,
+    provenance: Sequence[str | Path] = (),
+    folder: str | Path | None = None,
 ) -> Path:
-    """Write output/index.html, output/tables/*.csv and output/figures/*.{svg,png}.
+    """Write output/index.html, output/tables/*.{csv,md,tex} and output/figures/*.{svg,png}.
 
-    `provenance` names JSON files about the corpora: origin, counts. Returns the page's path.
+    Args:
+        provenance: JSON files about the corpora: origin, counts.
+        folder: results/{name}, where correlation maps and compressions are looked for.
+
+    Returns:
+        The page's path.
     """
     output = Path(output)
-    tables = {table.name: table for table in _tables(results)}
+    missing = list(results.missing)
+    analyses = read_analyses(results, Path(folder), missing) if folder else Analyses((), ())
+    paper = compare_with_paper(results, analyses.compressions, missing)
+    tables = {table.name: table for table in (*_tables(results), *_analysis_tables(analyses))}
+    tables |= {comparison.table.name: comparison.table for comparison in paper}
     for table in tables.values():
         write_csv(table, output / "tables" / f"{table.name}.csv")
+        write_markdown(table, output / "tables" / f"{table.name}.md", format_cell)
+        write_latex(table, output / "tables" / f"{table.name}.tex", format_cell)
     images = [_embed(picture, output / "figures") for picture in pictures(results)]
-    missing = list(results.missing)
+    images += _correlation_images(analyses, output / "figures")
     sources = list(_read_provenance(provenance, missing))
     html = (
         _environment()
@@ -81,6 +105,8 @@ def write_report(
             config=yaml.safe_dump(results.config, allow_unicode=True, sort_keys=False),
             summary=summary(results, missing),
             remarks=remarks(results),
+            paper=paper,
+            differences=differences_from_paper(results),
             tables=tables,
             views=_views(results, tables),
             images=images,
@@ -140,6 +166,8 @@ def format_cell(cell: Cell, column: Column) -> str:
             return f"{cell:,.2f}"
         case "decimal3":
             return f"{cell:,.3f}"
+        case "difference":
+            return _signed(f"{cell:+,.2f}")
         case "percent":
             return _signed_percent(cell)
         case "duration":
@@ -178,8 +206,12 @@ def _joined(large: int, large_unit: str, small: int, small_unit: str) -> str:
 
 
 def _signed_percent(value: float) -> str:
-    rounded = f"{value:+.1f}".replace("-", "−")
-    return f"{'0.0' if rounded[1:] == '0.0' else rounded}{_NO_BREAK}%"
+    return f"{_signed(f'{value:+.1f}')}{_NO_BREAK}%"
+
+
+def _signed(number: str) -> str:
+    """With a minus sign in place of a hyphen, and no sign before nothing but zeros."""
+    return number.replace("-", "−") if number.strip("+-0.") else number[1:]
 
 
 def _environment() -> jinja2.Environment:
@@ -204,6 +236,14 @@ def _tables(results: Results) -> Iterable[Table]:
         yield cost
     yield learning_curve_table(results)
     yield validation_table(results)
+    yield factorisation_table(results)
+
+
+def _analysis_tables(analyses: Analyses) -> Iterable[Table]:
+    if analyses.correlations:
+        yield correlation_table(analyses.correlations)
+    if analyses.compressions:
+        yield compression_table(analyses.compressions)
 
 
 def _views(results: Results, tables: dict[str, Table]) -> dict[str, Table]:
@@ -250,9 +290,21 @@ def _keys(
 
 
 def _embed(picture: Picture, folder: Path) -> _Image:
-    data = base64.b64encode(write_picture(picture, folder).read_bytes()).decode("ascii")
-    source = f"data:image/svg+xml;base64,{data}"
-    return _Image(source, picture.name, picture.section, picture.caption)
+    svg = write_picture(picture, folder)
+    return _Image(_source(svg), picture.name, picture.section, picture.caption)
+
+
+def _correlation_images(analyses: Analyses, folder: Path) -> Iterable[_Image]:
+    """The pictures that `onmt_define correlation` drew, copied beside the others."""
+    for name, caption, svg in correlation_pictures(analyses.correlations):
+        for kind in ("svg", "png"):
+            with complete_or_absent(folder / f"{name}.{kind}") as part:
+                part.write_bytes(svg.with_suffix(f".{kind}").read_bytes())
+        yield _Image(_source(svg), name, "correlation", caption)
+
+
+def _source(svg: Path) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.read_bytes()).decode('ascii')}"
 
 
 def _read_provenance(

@@ -160,7 +160,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
     for section in ("translation", "language_models"):
         for index, run in enumerate(_runs(config, section)):
             named = isinstance(run, dict) and "name" in run
-            if not (named and _are_integers(run.get("seeds"))):
+            if not (named and (run.get("seeds") == [] or _are_integers(run.get("seeds")))):
                 raise UserError(
                     f"{path}: {section}.runs[{index}] must have a `name` and `seeds`, "
                     "a list of whole numbers"
@@ -178,7 +178,12 @@ def read_results(config: Mapping[str, Any], folder: str | Path) -> Results:
     folder = Path(folder)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder, expected the results of the config's runs")
-    missing: list[Missing] = []
+    missing = [
+        Missing(f"{place}/{run['name']}", "its list of seeds is empty")
+        for section, place in (("translation", "mt"), ("language_models", "lm"))
+        for run in _runs(config, section)
+        if not run["seeds"]
+    ]
     translation = [
         _read_translation_run(folder, name, seed, config["test_sets"], missing)
         for name, seed in _expected(config, "translation")

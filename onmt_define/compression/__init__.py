@@ -1,0 +1,1 @@
+"""Compositional code learning: a trained input layer as short codes and a few codebooks."""
