@@ -236,6 +236,8 @@ def test_a_wrong_option_is_named_before_anything_starts(config, sentence):
 
 
 def training(**options):
+    """The demo's configuration with other options, trained by OpenNMT-py's own loop."""
+    options = {"training_loop": "stock", **options}
     return changed(**{f"translation__training__{name}": value for name, value in options.items()})
 
 
@@ -257,6 +259,10 @@ def training(**options):
         (
             {"encoder_type": "mean", "decoder_type": "rnn", "word_vec_size": 8},
             "OpenNMT-py can't run a model with these options (RuntimeError: hidden0 has",
+        ),
+        (
+            {"training_loop": "packed", "copy_attn": True},
+            "copy_attn can't be combined with training_loop packed",
         ),
         ({"share_embeddings": True}, "share_embeddings is true, but needs share_vocab: true"),
         ({"share_vocab": "no"}, "share_vocab is 'no', expected true or false"),

@@ -129,7 +129,8 @@ SAVE = """
     from onmt_define.lm.model import build_model
     layer, tokens, path = {layer!r}, {tokens}, {path!r}
     settings = {{"run": "r", "seed": 1, "model": "lstm", "hidden_size": 16, "layers": 2,
-                "dropout": 0.0, "classifier": {{"type": "full", "tied": True}}, **layer}}
+                "dropout": 0.0, **layer, "classifier": {{
+                    "type": "full", "tied": True, "factor": 1, "bias": True}}}}
     words = ["<eos>", "<unk>", *(f"w{{index}}" for index in range(tokens - 2))]
     save_model(path, build_model(settings, tokens), settings, Vocabulary(words))
 """

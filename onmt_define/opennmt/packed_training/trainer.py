@@ -52,7 +52,7 @@ def build_batches(opt: Namespace, vocabs: Any, rank: int, ranks: int) -> PackedB
         corpora,
         special,
         opt.batch_size,
-        seed=opt.seed,
+        seed=max(0, opt.seed),  # -1 is no seed, but all processes need the same order
         rank=rank,
         ranks=ranks,
         fixed=len(opt.gpu_ranks) > 0,
