@@ -11,7 +11,11 @@ from onmt_define.schema import load_yaml
 from onmt_define.workflow.config import complete_config, load_config, settings_key
 from onmt_define.workflow.plan import check_options
 
-SHIPPED = [ROOT / "config.yaml", *sorted((ROOT / "configs").glob("*.yaml"))]
+SHIPPED = [
+    ROOT / "config.yaml",
+    *sorted((ROOT / "configs").glob("*.yaml")),
+    *sorted((ROOT / "benchmarks").glob("*.yaml")),
+]
 DEMO = yaml.safe_load((ROOT / "configs" / "demo.yaml").read_text())
 
 
