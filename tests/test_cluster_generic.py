@@ -10,9 +10,9 @@ import subprocess
 
 import pytest
 import yaml
-from paths import BIN, ROOT
+from paths import BIN, NO_JOBS, ROOT, SPACE_IN_PATH
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(SPACE_IN_PATH, reason=NO_JOBS)]
 
 SNAKEFILE = """
 rule all:

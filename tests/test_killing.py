@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -71,8 +72,7 @@ def two_gpus(monkeypatch, tmp_path):
     """Two simulated GPUs: nvidia-smi names them, and OpenNMT-py's ranks compute on the CPU."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    fake = (ROOT / "tests" / "fake_nvidia_smi.py").read_text().split("\n", 1)[1]
-    (folder / "nvidia-smi").write_text(f"#!{sys.executable}\n{fake}")
+    shutil.copy(ROOT / "tests" / "fake_nvidia_smi.py", folder / "nvidia-smi")
     (folder / "nvidia-smi").chmod(0o755)
     shim = ROOT / "tests" / "opennmt" / "two_cpu_workers"
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)

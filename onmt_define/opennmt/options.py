@@ -16,7 +16,7 @@ from onmt_define.opennmt import checkpoint_files
 from onmt_define.opennmt.embedding_types import STANDARD
 from onmt_define.opennmt.model_checks import check_model_options
 from onmt_define.opennmt.option_ranges import numbers_out_of_range
-from onmt_define.opennmt.packed_training.support import PACKED, refuse_unsupported
+from onmt_define.opennmt.packed_training.support import PACKED, is_packed, refuse_unsupported
 from onmt_define.opennmt.registry import build_embedding, embedding_types
 from onmt_define.opennmt.resuming import refuse_another_embedding
 
@@ -162,7 +162,7 @@ def patch_parser(parser_class: Any) -> None:
         cls: Any, opt: Namespace, build_vocab_only: bool = False
     ) -> None:
         validate_prepare_opts(cls, opt, build_vocab_only)
-        if not build_vocab_only and opt.training_loop == PACKED:
+        if not build_vocab_only and is_packed(opt):
             refuse_unsupported(opt)
 
     @functools.wraps(validate_translate_opts)

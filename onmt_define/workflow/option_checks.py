@@ -12,7 +12,7 @@ import yaml
 
 import onmt_define.opennmt.startup  # noqa: F401  before OpenNMT-py, also outside site-packages
 from onmt_define.errors import UserError
-from onmt_define.opennmt.packed_training.support import PACKED, refuse_unsupported
+from onmt_define.opennmt.packed_training.support import is_packed, refuse_unsupported
 
 TRAINING_SET_BY_THE_WORKFLOW = (
     *("config", "data", "gpu_ranks", "log_file", "packed_data", "save_config", "save_model"),
@@ -75,7 +75,7 @@ def check_training_options(options: dict[str, Any], where: str) -> None:
 
 
 def _check_training_combinations(opt: Any) -> None:
-    if opt.training_loop == PACKED:
+    if is_packed(opt):
         refuse_unsupported(Namespace(**{**vars(opt), "data": {}}))
     if opt.keep_checkpoint == 0:
         raise UserError("keep_checkpoint is 0, expected at least 1, or -1 to keep all")

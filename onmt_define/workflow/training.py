@@ -178,8 +178,8 @@ def _command(
         command += ["-world_size", str(gpus), "-gpu_ranks", *map(str, range(gpus))]
         command += ["-batch_size", str(batch_size), "-accum_count", *map(str, accumulation)]
     if resume:
-        # OpenNMT-py starts again at the first line of the corpus; another seed at least draws
-        # other batches than those already seen.
+        # OpenNMT-py's own loop starts again at the first line of the corpus; another seed at least
+        # draws other batches than those already seen. The packed loop goes on where it was.
         command += ["-train_from", str(resume[1]), "-seed", str(config["seed"] + resume[0])]
     return command
 

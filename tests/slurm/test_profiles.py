@@ -17,11 +17,15 @@ from pathlib import Path
 import pytest
 import yaml
 from one_machine import GPUS, wait_for
-from paths import BIN, ROOT
+from paths import BIN, NO_JOBS, ROOT, SPACE_IN_PATH
 
 from onmt_define import slurm as slurm_advice
 
-pytestmark = [pytest.mark.slow, pytest.mark.slurm]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.slurm,
+    pytest.mark.skipif(SPACE_IN_PATH, reason=NO_JOBS),
+]
 
 # Jobs are looked at sooner than in real life.
 QUICK = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "10")
@@ -45,17 +49,16 @@ def small_demo():
     config["bpe"]["merges"] = 100
     config["translation"]["training"] |= {
         **{"layers": 1, "hidden_size": 16, "word_vec_size": 16, "transformer_ff": 32, "heads": 2},
-        **{"batch_size": 256, "bucket_size": 300, "train_steps": 200, "valid_steps": 100},
+        **{"batch_size": 256, "train_steps": 200, "valid_steps": 100},
         **{"save_checkpoint_steps": 20, "report_every": 20},
     }
     standard, define = config["translation"]["runs"]
     standard["options"] |= {"train_steps": 40, "valid_steps": 20}
     define["options"] |= {"define_map_dim": 8, "define_expand_dim": 32}
-    config["language_models"]["training"] |= {
+    config["language_models"]["runs"][0]["options"] |= {
+        **{"map": {"dim": 8}, "classifier": {"cutoffs": [20, 60]}},
+        "unit": {"input_dim": 8, "output_dim": 16, "expand_dim": 32, "max_groups": 2},
         **{"hidden_size": 16, "save_every": 50, "epochs": 8, "batch_size": 8},
-    }
-    config["language_models"]["runs"][0]["options"]["embedding"] |= {
-        **{"dim": 16, "map_dim": 8, "expand_dim": 32},
     }
     (lstm,) = config["language_models"]["runs"]
     config["language_models"]["runs"].append({**lstm, "name": "unwarned"})

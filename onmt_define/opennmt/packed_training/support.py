@@ -30,6 +30,11 @@ REFUSED = (
 """Options that must be off."""
 
 
+def is_packed(opt: Namespace) -> bool:
+    """Whether these options ask for the packed loop; options of a program's own may not know it."""
+    return getattr(opt, "training_loop", None) == PACKED
+
+
 def refuse_unsupported(opt: Namespace) -> None:
     """Raise `UserError` for an option that the packed loop doesn't know."""
     for option, required in REQUIRED.items():
@@ -67,7 +72,7 @@ def patch(module: ModuleType) -> None:
     def build_dynamic_dataset_iter(
         opt: Namespace, transforms_cls: Any, vocabs: Any, **settings: Any
     ) -> Any:
-        if opt.training_loop != PACKED:
+        if not is_packed(opt):
             return build_iterator(opt, transforms_cls, vocabs, **settings)
         if settings["task"] == module.CorpusTask.TRAIN:
             from onmt_define.opennmt.packed_training.trainer import build_batches
@@ -80,7 +85,7 @@ def patch(module: ModuleType) -> None:
     @functools.wraps(build_trainer)
     def build_packed_trainer(opt: Namespace, *arguments: Any, **settings: Any) -> Any:
         trainer = build_trainer(opt, *arguments, **settings)
-        if opt.training_loop == PACKED:
+        if is_packed(opt):
             from onmt_define.opennmt.packed_training.trainer import PackedTrainer
 
             trainer.__class__ = PackedTrainer
