@@ -56,8 +56,8 @@ def small_demo():
     standard["options"] |= {"train_steps": 40, "valid_steps": 20}
     define["options"] |= {"define_map_dim": 8, "define_expand_dim": 32}
     config["language_models"]["runs"][0]["options"] |= {
-        **{"map": {"dim": 8}, "classifier": {"cutoffs": [20, 60]}},
-        "unit": {"input_dim": 8, "output_dim": 16, "expand_dim": 32, "max_groups": 2},
+        **{"map": {"dim": 16}, "classifier": {"cutoffs": [20, 60]}},
+        "unit": {"input_dim": 16, "output_dim": 16, "expand_dim": 32, "max_groups": 2},
         **{"hidden_size": 16, "save_every": 50, "epochs": 8, "batch_size": 8},
     }
     (lstm,) = config["language_models"]["runs"]
