@@ -99,7 +99,7 @@ def one_machine() -> Iterator[OneMachine]:
         DEFAULT_CONFIGURATION.parent.mkdir(exist_ok=True)
         DEFAULT_CONFIGURATION.unlink(missing_ok=True)  # left by a killed test, leads nowhere
         DEFAULT_CONFIGURATION.symlink_to(folder / "slurm.conf")
-        stack.callback(DEFAULT_CONFIGURATION.unlink)
+        stack.callback(DEFAULT_CONFIGURATION.unlink, missing_ok=True)
         key, munge = folder / "munge.key", folder / "munge"
         munge.mkdir(mode=0o755)
         _run("mungekey", "--create", f"--keyfile={key}")
