@@ -23,8 +23,8 @@ SHORTEST_BOUND = 64
 """Filler comes in pieces no longer than the longest sentence, or this; it bounds their number."""
 SENTENCES_PLANNED_AT_ONCE = 1 << 16
 
-Cut = tuple[np.ndarray, np.ndarray]
-"""Corpus and line of each sentence of a batch."""
+Cut = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Corpus, line and (2, sentences) lengths of each sentence of a batch."""
 
 
 @dataclass(frozen=True)
@@ -220,16 +220,17 @@ class PackedBatches:
         cuts = self._cuts(self._position)
         while True:
             of_all = [next(cuts) for _ in range(self.ranks)]
-            self._position += sum(len(line) for _, line in of_all)
+            self._position += sum(len(line) for _, line, _ in of_all)
             yield self._pack(*of_all[self.rank], of_all)
 
     def _cuts(self, first: int) -> Iterator[Cut]:
-        """Corpora and lines of one batch after the other."""
+        """What one batch after the other consists of."""
         in_an_epoch = sum(map(len, self._usable))
         count = max(min(SENTENCES_PLANNED_AT_ONCE, in_an_epoch), 2 * self.most_sentences)
         while True:
             corpus, line = self._order.take(first, count)
-            ends = self._lengths_of(corpus, line).cumsum(axis=1)
+            lengths = self._lengths_of(corpus, line)
+            ends = lengths.cumsum(axis=1)
             begin, used = 0, np.zeros(2, np.int64)
             while begin + self.most_sentences < count:
                 fits = (
@@ -237,7 +238,7 @@ class PackedBatches:
                     for side in (0, 1)
                 )
                 end = min(*map(int, fits), begin + self.most_sentences)
-                yield corpus[begin:end], line[begin:end]
+                yield corpus[begin:end], line[begin:end], lengths[:, begin:end]
                 begin, used = end, ends[:, end - 1]
             first += begin
 
@@ -248,11 +249,13 @@ class PackedBatches:
             lengths[:, corpus == index] = of_lines[:, line[corpus == index]]
         return lengths
 
-    def _pack(self, corpus: np.ndarray, line: np.ndarray, of_all: list[Cut]) -> PackedBatch:
+    def _pack(
+        self, corpus: np.ndarray, line: np.ndarray, lengths: np.ndarray, of_all: list[Cut]
+    ) -> PackedBatch:
         if not self.fixed:  # sentences of like length side by side need less padding
-            by_length = np.argsort(self._lengths_of(corpus, line)[1], kind="stable")
-            corpus, line = corpus[by_length], line[by_length]
-        source_lengths, target_lengths = self._lengths_of(corpus, line)
+            by_length = np.argsort(lengths[1], kind="stable")
+            corpus, line, lengths = corpus[by_length], line[by_length], lengths[:, by_length]
+        source_lengths, target_lengths = lengths
         source = _concatenate([each.source for each in self.corpora], corpus, line)
         words = _concatenate([each.target for each in self.corpora], corpus, line)
         starts = target_lengths.cumsum() - target_lengths
@@ -268,8 +271,8 @@ class PackedBatches:
             sentences=len(line),
             source_words=len(source),
             target_words=len(labels),
-            all_sentences=sum(len(line) for _, line in of_all),
-            all_target_words=sum(int(self._lengths_of(*cut)[1].sum()) for cut in of_all),
+            all_sentences=sum(len(line) for _, line, _ in of_all),
+            all_target_words=sum(int(lengths[1].sum()) for _, _, lengths in of_all),
         )
 
     def _side(self, ids: np.ndarray, lengths: np.ndarray, padding: int, total: int) -> Side:
