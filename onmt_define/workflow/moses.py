@@ -25,7 +25,9 @@ class MosesTokeniser:
 
     def __init__(self, language: str, aggressive_dashes: bool = False) -> None:
         normaliser = MosesPunctNormalizer(lang=language)
-        self._rules = [(re.compile(rule).sub, new) for rule, new in normaliser.substitutions]
+        self._rules = [
+            (_needed_by(rule), re.compile(rule).sub, new) for rule, new in normaliser.substitutions
+        ]
         self._tokenizer = _Tokenizer(language)
         self._aggressive_dashes = aggressive_dashes
 
@@ -33,8 +35,9 @@ class MosesTokeniser:
         """The tokenised line; empty if there is nothing to see in it."""
         text = _INVISIBLE.sub("", _CONTROL.sub(" ", line))
         text = text.replace(FEATURE_SEPARATOR, _LOOKS_LIKE_SEPARATOR)
-        for substitute, new in self._rules:
-            text = substitute(new, text)
+        for needed, substitute, new in self._rules:
+            if needed in text:
+                text = substitute(new, text)
         return self._tokenizer.tokenize(
             text.strip(),
             aggressive_dash_splits=self._aggressive_dashes,
@@ -43,8 +46,20 @@ class MosesTokeniser:
         )
 
 
+def _needed_by(rule: str) -> str:
+    """What a line must hold for a rule of the normaliser to change it, "" if that isn't known.
+
+    Looking for that is ten times as fast as the rule, and most rules are for rare signs.
+    """
+    if rule == " +":
+        return "  "
+    without_groups = re.sub(r"(?<!\\)\(.*?\)", "", rule)
+    signs = [sign for sign in without_groups if not sign.isascii() or sign in "()%:;'`\"\r"]
+    return signs[0] if signs else ""
+
+
 class _Tokenizer(MosesTokenizer):
-    """sacremoses's own, but without making a set of all letters for each word before a dot."""
+    """sacremoses's own, with shorter ways to the same result where its cost is highest."""
 
     _LOWER = frozenset(MosesTokenizer.IsLower)
     _ALPHA = frozenset(MosesTokenizer.IsAlpha)
@@ -54,3 +69,9 @@ class _Tokenizer(MosesTokenizer):
 
     def isanyalpha(self, text: str) -> bool:
         return not self._ALPHA.isdisjoint(text)
+
+    def handles_nonbreaking_prefixes(self, text: str) -> str:
+        *words, last = text.split() or [""]
+        if any(word.endswith(".") for word in words):
+            return super().handles_nonbreaking_prefixes(text)
+        return " ".join([*words, super().handles_nonbreaking_prefixes(last)])
