@@ -1,11 +1,12 @@
 """Shared by all tests: no time limits in hypothesis, and the commands of this Python."""
 
 import os
+import shutil
 import subprocess
 
 import pytest
 from hypothesis import settings
-from paths import BIN
+from paths import BIN, ROOT
 
 # A loaded machine must not fail a test; speed belongs to the benchmarks.
 settings.register_profile("no-deadline", deadline=None, max_examples=40)
@@ -44,3 +45,13 @@ def run_command():
         )
 
     return run
+
+
+@pytest.fixture
+def four_busy_gpus(monkeypatch, tmp_path):
+    """A stand-in for nvidia-smi is found first (fake_nvidia_smi.py)."""
+    program = tmp_path / "bin" / "nvidia-smi"
+    program.parent.mkdir()
+    shutil.copy(ROOT / "tests" / "fake_nvidia_smi.py", program)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
