@@ -86,6 +86,7 @@ wildcard_constraints:
 localrules:
     all,
     resolved_config,
+    provenance,
     training_config,
     language_model_config,
     decoding_config,
