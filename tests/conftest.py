@@ -15,19 +15,10 @@ settings.load_profile("no-deadline")
 LONGEST_FIRST = {"test_profiles.py": 0, "test_workflow.py": 1, "test_killing.py": 2}
 
 
-@pytest.hookimpl(wrapper=True)  # comes before pytest-xdist's own, which looks at the groups
 def pytest_collection_modifyitems(config, items):
-    """How several workers of pytest-xdist share the tests.
-
-    One worker runs all of a file, whose tests may share fixtures; those of the whole workflow share
-    none. What takes longest comes first, so that no worker is left alone with it.
-    """
+    """Workers of pytest-xdist start with what takes longest, so that none is left alone with it."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: LONGEST_FIRST.get(item.path.name, len(LONGEST_FIRST)))
-        for item in items:
-            if item.path.name != "test_workflow.py" and not item.get_closest_marker("xdist_group"):
-                item.add_marker(pytest.mark.xdist_group(item.path.name))
-    return (yield)
 
 
 @pytest.fixture(scope="session")

@@ -167,7 +167,6 @@ def snakemake(folder, *arguments, timeout=600):
     )
 
 
-@pytest.mark.xdist_group("finished")
 def test_from_the_users_files_to_the_report(finished, tmp_path):
     project, output = finished
     results = project / "results" / "tiny"
@@ -230,7 +229,6 @@ def loads(checkpoint):
         return False
 
 
-@pytest.mark.xdist_group("finished")
 def test_a_killed_training_goes_on_from_its_newest_whole_checkpoint(finished, tmp_path):
     project = tmp_path / "ein Ordner ü"
     shutil.copytree(finished[0], project)

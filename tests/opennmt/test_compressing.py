@@ -10,7 +10,7 @@ from onmt_define import cli
 from onmt_define.compression.model_file import compress_file
 from onmt_define.opennmt.checkpoint_files import load
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("captions")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import torch
 from onmt_define import cli
 from onmt_define.opennmt.checkpoint_files import load
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("captions")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
