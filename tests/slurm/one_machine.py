@@ -23,7 +23,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-PROGRAMS = ("munged", "mungekey", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue")
+PROGRAMS = (
+    *("munged", "mungekey", "slurmctld", "slurmd"),
+    *("sbatch", "srun", "scontrol", "squeue", "scancel", "sinfo", "setpriv"),
+)
 USER = "root"
 GPUS = 4
 CPUS = 64
@@ -119,7 +122,7 @@ def one_machine() -> Iterator[OneMachine]:
 @contextmanager
 def _started() -> Iterator[OneMachine]:
     """Start a SLURM, and stop it and all its jobs at the end."""
-    _clear_leftovers()
+    clear_leftovers()
     with ExitStack() as stack:
         # Short, because the path of a socket may have 108 characters at most.
         folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-", dir="/tmp"))
@@ -127,6 +130,7 @@ def _started() -> Iterator[OneMachine]:
         slurm = OneMachine(folder)
         _write_configuration(folder)
         DEFAULT_CONFIGURATION.parent.mkdir(exist_ok=True)
+        DEFAULT_CONFIGURATION.unlink(missing_ok=True)  # a link that leads nowhere, see why_not
         DEFAULT_CONFIGURATION.symlink_to(folder / "slurm.conf")
         key, munge = folder / "munge.key", folder / "munge"
         munge.mkdir(mode=0o755)
@@ -158,7 +162,7 @@ def _owner(folder: Path) -> str | None:
     return owner if Path(__file__).name in command else None
 
 
-def _clear_leftovers() -> None:
+def clear_leftovers() -> None:
     """Take down what a killed one left: its processes, its folder, its link."""
     for folder in Path("/tmp").glob(f"{FOLDER_PREFIX}*"):
         if _owner(folder) is None:

@@ -6,10 +6,12 @@ goes through all that can happen to it, since each of its jobs takes seconds to 
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
@@ -18,7 +20,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
-from one_machine import GPUS, wait_for
+from one_machine import FOLDER_PREFIX, GPUS, clear_leftovers, wait_for, why_not
 from paths import NO_JOBS, ROOT, SPACE_IN_PATH
 
 from onmt_define import slurm as slurm_advice
@@ -425,3 +427,20 @@ def test_the_generic_profile_tries_again_until_an_earlier_runs_job_is_gone(
     assert score_job["JobState"] == "COMPLETED"
     assert score_job["TresPerNode"] == "gres:gpu:0"
     assert given[score_job["JobId"]] == ""
+
+
+def test_there_is_no_second_slurm(slurm):
+    assert re.fullmatch(r"process \d+ has started one here that still runs", why_not())
+
+
+def test_what_a_killed_slurm_left_is_cleared_away(slurm, capsys):
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{ended.pid}-", dir="/tmp"))
+    environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
+    with subprocess.Popen(["sleep", "100"], env=environment) as daemon:
+        clear_leftovers()
+        assert daemon.wait(10) == -signal.SIGKILL
+    assert not folder.exists()
+    assert capsys.readouterr().err.count("cleared away") == 1
+    assert slurm.run("sinfo", "--noheader")
