@@ -48,7 +48,7 @@ def small_demo():
     config["correlation"] = False
     config["translation"]["training"] |= {
         **{"layers": 1, "hidden_size": 16, "word_vec_size": 16, "transformer_ff": 32, "heads": 2},
-        **{"batch_size": 256, "train_steps": 200, "valid_steps": 100},
+        **{"batch_size": 256, "train_steps": 400, "valid_steps": 200},
         **{"save_checkpoint_steps": 20, "report_every": 20},
     }
     _, define = config["translation"]["runs"]
@@ -158,17 +158,25 @@ def checkpoints_of(folder):
     return set((folder / "checkpoints").glob("[!.]*"))
 
 
-def pause(driver, folder):
-    """Wait for a training's next checkpoint, stop its processes there, and return their ids."""
-    known = checkpoints_of(folder)
-    driver.wait_for(
-        lambda: checkpoints_of(folder) - known, SECONDS_TO_CHECKPOINT, f"a checkpoint in {folder}"
-    )
-    processes = processes_of(folder)
-    assert processes
-    for process in processes:
-        os.kill(process, signal.SIGSTOP)
-    return processes
+def pause(driver, *folders):
+    """Stop the processes of trainings at the next checkpoint of each; returns their ids by folder.
+
+    All trainings that run at the same time go into one call: none of them waits for another.
+    """
+    known = {folder: checkpoints_of(folder) for folder in folders}
+    stopped = {}
+
+    def all_stopped():
+        for folder in known.keys() - stopped.keys():
+            if checkpoints_of(folder) - known[folder]:
+                stopped[folder] = processes_of(folder)
+                for process in stopped[folder]:
+                    os.kill(process, signal.SIGSTOP)
+        return len(stopped) == len(folders)
+
+    driver.wait_for(all_stopped, SECONDS_TO_CHECKPOINT, f"a checkpoint in {folders}")
+    assert all(stopped.values()), stopped
+    return stopped
 
 
 def limit_time(slurm, job, minutes):
@@ -233,9 +241,9 @@ def demo(slurm, orphaned):
     folder = orphaned.folder
     with killed_in_the_end(slurm) as start:
         driver = start(folder, *orphaned.again)
-        pause(driver, folder / SEED_OF_LSTM)
+        stopped = pause(driver, folder / SEED_OF_LSTM, folder / SEED_OF_DEFINE)
+        warned = stopped[folder / SEED_OF_DEFINE]
         limit_time(slurm, jobs_of(slurm, folder, "train_language_model")[-1], minutes=1)
-        warned = pause(driver, folder / SEED_OF_DEFINE)
         (job,) = jobs_of(slurm, folder, "train_translation")
         limit_time(slurm, job, minutes=2)
         driver.wait_for(
@@ -323,7 +331,7 @@ def test_a_training_that_was_warned_saves_and_is_submitted_again(slurm, demo):
     assert first["JobState"] == "FAILED"
     assert last["JobState"] == "COMPLETED"
     record = json.loads((demo / SEED_OF_DEFINE / "record.json").read_text())
-    assert record["steps"] == 200
+    assert record["steps"] == 400
     first, second = (attempt["from_step"] for attempt in record["tries"])
     assert first == 0
     assert second >= 20
