@@ -37,8 +37,8 @@ STAGE = {"embedding": "input", "stage": "layer 1", "width": 64, "groups": 4}
 CORRELATION = {
     "kind": "correlation",
     "stages": [
-        {**STAGE, "stage": "mapping layer", "groups": 1, "off-diagonal": 0.2},
-        {**STAGE, "off-diagonal": 0.1234, "between groups": 0.0567},
+        {**STAGE, "stage": "mapping layer", "groups": 1, "off-diagonal": 0.2, "centred": 0.15},
+        {**STAGE, "off-diagonal": 0.1234, "centred": 0.101, "between groups": 0.0567},
     ],
 }
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20"></svg>'
@@ -175,6 +175,7 @@ def test_correlation_and_compression_are_shown(tmp_path):
     assert [one.reason for one in missing] == ["file is no record of a compression"]
     first, second = rows_of(correlation_table(analyses.correlations))
     assert (first["between groups"], second["between groups"]) == ("", 0.0567)
+    assert (first["centred"], second["centred"]) == (0.15, 0.101)
     (row,) = rows_of(compression_table(analyses.compressions))
     assert row["error"] == pytest.approx(3.4)
     assert (row["before"], row["after"], row["file after"]) == (37.0, 37.25, 2.1)

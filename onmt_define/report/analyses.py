@@ -67,6 +67,7 @@ def correlation_table(analyses: Sequence[Analysis]) -> Table:
         Column("width", "width", "integer"),
         Column("groups", "groups", "integer"),
         Column("off-diagonal", "mean correlation between dimensions", "decimal3", "0 to 1"),
+        Column("centred", "the same, columns centred", "decimal3", "0 to 1"),
         Column("between groups", "mean between groups", "decimal3", "0 to 1"),
     )
     rows = []
@@ -82,6 +83,7 @@ def correlation_table(analyses: Sequence[Analysis]) -> Table:
                 "width": _number(stage.get("width")),
                 "groups": groups,
                 "off-diagonal": _number(stage.get("off-diagonal")),
+                "centred": _number(stage.get("centred")),
                 "between groups": between,
             }
             rows.append(Row(cells))
