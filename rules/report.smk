@@ -34,7 +34,7 @@ def expected_results():
 rule report:
     input:
         expected_results(),
-        expected_correlations(),
+        expected_analyses(),
         config=f"{RESULTS}/config.yaml",
         provenance=[f"{RAW}/provenance.json"] if "download" in CORPUS else [],
         counts=expand(f"{CLEAN}/{{split}}.counts.json", split=["train", "valid"]),

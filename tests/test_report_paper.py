@@ -31,7 +31,13 @@ COMPRESSION = {
         }
     },
     "file_bytes": {"before": 2_600_000, "after": 2_100_000},
-    "score": {"metric": "perplexity", "before": 37.0, "after": 37.25},
+    "score": {
+        "metric": "perplexity",
+        "before": 37.0,
+        "after": 37.25,
+        "batch": "128 tokens",
+        "ms_per_batch": {"before": 20.5, "after": 21.75},
+    },
 }
 STAGE = {"embedding": "input", "stage": "layer 1", "width": 64, "groups": 4}
 CORRELATION = {
@@ -108,16 +114,19 @@ def test_a_compressed_row_takes_its_numbers_from_the_compression(tmp_path):
     config = paper_config(lstm_define="table2a/define-128")
     make_tree(tmp_path, config)
     write_json(tmp_path / "lm/lstm-define/seed1/compressed.json", COMPRESSION)
+    other = {**COMPRESSION, "codes": 256, "score": {**COMPRESSION["score"], "after": 99.0}}
+    write_json(tmp_path / "lm/lstm-define/seed1/compressed-256.json", other)
     results = read_results(config, tmp_path)
     analyses = read_analyses(results, tmp_path, [])
     comparisons = compare_with_paper(results, analyses.compressions, [])
     plain = lines_of(comparisons, "5", "DeFINE")
     assert plain["look-up table, MB"]["ours"] == pytest.approx(1.024)
     assert plain["test perplexity"]["ours"] == 37.0
-    assert plain["inference, ms/batch"]["ours"] == MISSING
+    assert plain["inference, ms/batch"]["ours"] == 20.5
     compressed = lines_of(comparisons, "5", "DeFINE, compressed")
     assert compressed["look-up table, MB"]["ours"] == pytest.approx(0.294144)
     assert compressed["test perplexity"]["ours"] == 37.25
+    assert compressed["inference, ms/batch"]["ours"] == 21.75
 
 
 def test_a_row_that_the_paper_has_not_is_named(tmp_path):
@@ -179,6 +188,7 @@ def test_correlation_and_compression_are_shown(tmp_path):
     (row,) = rows_of(compression_table(analyses.compressions))
     assert row["error"] == pytest.approx(3.4)
     assert (row["before"], row["after"], row["file after"]) == (37.0, 37.25, 2.1)
+    assert (row["ms before"], row["ms after"], row["batch"]) == (20.5, 21.75, "128 tokens")
     page = write_report(results, tmp_path / "report", folder=tmp_path)
     parsed = check_page(page)
     assert "0.123" in parsed.text

@@ -204,12 +204,13 @@ def _counted(row: PublishedRow) -> ModelCount | None:
 def _measured(
     row: PublishedRow, key: str, runs: Sequence[Run], compressions: Sequence[Analysis]
 ) -> dict[str, Cell]:
-    compressed = "compression" in (row.settings or {})
-    if compressed or key == "lookup_table_mb":
+    coding = (row.settings or {}).get("compression")
+    compressed = coding is not None
+    if compressed or key in ("lookup_table_mb", "inference_ms_per_batch"):
         values = [
             _of_compression(one.record, key, compressed)
             for one in compressions
-            if one.run.name == runs[0].name
+            if one.run.name == runs[0].name and (not coding or _is_coded(one.record, coding))
         ]
     else:
         values = [_MEASURES[key](run) if key in _MEASURES else None for run in runs]
@@ -230,12 +231,19 @@ def _beside(printed: str, ours: float) -> dict[str, Cell]:
     return {"ours": ours, "difference": ours - float(printed)}
 
 
+def _is_coded(record: dict[str, Any], coding: Settings) -> bool:
+    sizes = (record.get("codebooks"), record.get("codes"))
+    return sizes == (coding["codebooks"], coding["codewords"])
+
+
 def _of_compression(record: dict[str, Any], key: str, compressed: bool) -> float | None:
     """A number of a model before or after it was compressed, out of the record of that."""
     try:
         if key == "lookup_table_mb":
             size = "compressed_bytes" if compressed else "table_bytes"
             return sum(layer[size] for layer in record["layers"].values()) / 1e6
+        if key == "inference_ms_per_batch":
+            return record["score"]["ms_per_batch"]["after" if compressed else "before"]
         if key == "test_perplexity" and record["score"]["metric"] == "perplexity":
             return record["score"]["after"]
     except (KeyError, TypeError, AttributeError):

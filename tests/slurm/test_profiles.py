@@ -47,6 +47,7 @@ def small_demo():
     config = yaml.safe_load((ROOT / "configs" / "demo.yaml").read_text("utf-8"))
     config["corpus"]["generate"] = {"pairs": 400, "valid": 20, "test": 20, "seed": 1}
     config["bpe"]["merges"] = 100
+    config["compression"] = None
     config["translation"]["training"] |= {
         **{"layers": 1, "hidden_size": 16, "word_vec_size": 16, "transformer_ff": 32, "heads": 2},
         **{"batch_size": 256, "train_steps": 200, "valid_steps": 100},
