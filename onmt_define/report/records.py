@@ -4,8 +4,10 @@ The config says which files to expect; whatever is absent, unreadable or not a f
 as None and listed as `Missing` with its reason, so that a report never fails and never guesses.
 """
 
+import csv
 import json
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -69,7 +71,8 @@ class Run(ABC):
     """What both kinds of run record; None (or an empty collection) stands for missing.
 
     `parameters` counts disjoint parts and their "total"; `seconds` is the training time;
-    `tries` holds the step that each try started from; `gpu_use` is None without GPUs.
+    `tries` holds the step that each try started from; `gpu_use` is None without GPUs;
+    `peak_memory_mib` is what the training's processes held in the machine's own memory.
     """
 
     name: str
@@ -82,9 +85,17 @@ class Run(ABC):
     device: str | None
     tries: tuple[int, ...] | None
     gpu_use: GpuUse | None
+    peak_memory_mib: float | None
     learning_curve: tuple[Point, ...]
     validation: tuple[Point, ...]
     versions: dict[str, str]
+
+    @property
+    def gpus(self) -> int | None:
+        """How many GPUs the training ran on, 0 for the CPU, as its device says: 2 x NVIDIA H100."""
+        if self.device is None:
+            return None
+        return sum(int(count) for count in re.findall(r"(?:^|\+ )(\d+) x ", self.device))
 
     @property
     @abstractmethod
@@ -345,8 +356,9 @@ class _Fields:
         return tuple(points)
 
 
-def _common(fields: _Fields, parts: Sequence[str]) -> dict[str, Any]:
+def _common(fields: _Fields, parts: Sequence[str], benchmark: Path) -> dict[str, Any]:
     return {
+        "peak_memory_mib": _peak_memory(benchmark),
         "corpus": fields.text("corpus"),
         "embedding": fields.embedding(),
         "parameters": fields.numbers("parameters", (*parts, "total")),
@@ -361,6 +373,16 @@ def _common(fields: _Fields, parts: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def _peak_memory(benchmark: Path) -> float | None:
+    """What Snakemake measured of the last try; None where it left nothing."""
+    try:
+        with benchmark.open(encoding="utf-8", newline="") as file:
+            (row,) = csv.DictReader(file, delimiter="\t")
+        return _finite(float(row["max_rss"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def _read_translation_run(
     folder: Path, name: str, seed: int, test_sets: Sequence[str], missing: list[Missing]
 ) -> TranslationRun:
@@ -370,7 +392,7 @@ def _read_translation_run(
     return TranslationRun(
         name=name,
         seed=seed,
-        **_common(fields, TRANSLATION_PARTS),
+        **_common(fields, TRANSLATION_PARTS, folder / f"benchmarks/train_{name}_seed{seed}.tsv"),
         vocabulary=fields.numbers("vocabulary", ("source", "target")),
         tokens_per_second=fields.numbers("tokens_per_second", ("source", "target")),
         scores={str(one): _read_score(folder, place, str(one), missing) for one in test_sets},
@@ -398,7 +420,9 @@ def _read_language_model_run(
     return LanguageModelRun(
         name=name,
         seed=seed,
-        **_common(fields, LANGUAGE_MODEL_PARTS),
+        **_common(
+            fields, LANGUAGE_MODEL_PARTS, folder / f"benchmarks/train_lm_{name}_seed{seed}.tsv"
+        ),
         model=fields.text("model"),
         vocabulary=fields.number("vocabulary"),
         epochs=fields.number("epochs"),
