@@ -71,7 +71,10 @@ def lines_of(comparisons, number, model):
 
 def test_our_numbers_stand_beside_the_papers(tmp_path):
     config = paper_config(define="table3/define", lstm_define="table2a/define-128")
-    results = read_results(config, make_tree(tmp_path, config))
+    tested = {"run": "standard", "seed": 1, "BLEU": {"difference": 1.0, "p_value": 0.0208}}
+    make_tree(tmp_path, config)
+    change(tmp_path / "mt/define/seed1/newstest2017.score.json", baseline=tested)
+    results = read_results(config, tmp_path)
     missing = []
     comparisons = compare_with_paper(results, (), missing)
     assert not missing
@@ -82,6 +85,7 @@ def test_our_numbers_stand_beside_the_papers(tmp_path):
     assert (bleu["paper"], bleu["ours"], bleu["seeds"]) == ("28.25", 87.1, 1)
     assert bleu["difference"] == pytest.approx(87.1 - 28.25)
     assert bleu["interval"] == pytest.approx((85.9, 88.2))
+    assert bleu["significance"] == "p = 0.021 against standard"
     assert bleu["from"] == "define"
     assert bleu["count"] == results.translation[1].parameters["total"]
     # Table 4 repeats the row; its model is the same, so the run is.

@@ -72,7 +72,7 @@ def quality_of(seeds: Sequence[Run], results: Results) -> tuple[str, float | Non
         metric = "test perplexity"
         values = [run.perplexity["test"] for run in seeds if isinstance(run, LanguageModelRun)]
     else:
-        test_set = results.test_sets[-1] if results.test_sets else None
+        test_set = str(results.config["test_sets"][-1]) if results.test_sets else None
         metric = f"BLEU {test_set}" if test_set else "BLEU"
         values = [
             run.scores[test_set].bleu

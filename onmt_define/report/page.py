@@ -132,7 +132,7 @@ def write_report(
 
 
 def summary(results: Results, missing: Sequence[Missing]) -> list[str]:
-    """About five plain sentences that say what came out, each from the records."""
+    """At most five lines in plain words that say what came out, each from the records."""
     return [
         _scope(results),
         *_translation_sentences(results),
@@ -264,7 +264,7 @@ def _views(results: Results, tables: dict[str, Table]) -> dict[str, Table]:
         views["scores"] = table.view(
             (
                 *("run", "seed"),
-                *_keys(table, starts=("BLEU", "interval", "deviation", "chrF")),
+                *_keys(table, starts=("BLEU", "interval", "p ", "deviation", "chrF")),
                 *("steps", "seconds", "source tokens/s", "target tokens/s"),
             )
         )
@@ -375,9 +375,9 @@ def _translation_sentences(results: Results) -> list[str]:
     metric = _Metric(f"BLEU {test_set}", "BLEU", digits=1, sign=-1)
     chosen = _noteworthy(rows[1:], metric)
     if not chosen:
-        return [_result(rows[0], metric, f" on {test_set}") + ".", *_time(results)]
-    sentences = [_compared(row, rows[0], metric, f" on {test_set}") for row in chosen]
-    return [*sentences, *_intervals(chosen[0], rows[0], test_set), *_time(results)]
+        return [_result(rows[0], metric, f" on {test_set}") + "."]
+    best, *smallest = [_compared(row, rows[0], metric, f" on {test_set}") for row in chosen]
+    return [" ".join([best, *_intervals(chosen[0], rows[0], test_set)]), *smallest]
 
 
 def _language_model_sentences(results: Results) -> list[str]:
@@ -437,16 +437,6 @@ def _intervals(row: Row, reference: Row, test_set: str) -> list[str]:
         f"Their bootstrap intervals, {one[0]:.1f} to {one[1]:.1f} for {row.cells['run']} and "
         f"{other[0]:.1f} to {other[1]:.1f} for {reference.cells['run']}, {overlap}."
     ]
-
-
-def _time(results: Results) -> list[str]:
-    times = [run.seconds for run in results.translation if run.seconds is not None]
-    devices = {run.device for run in results.translation} - {None}
-    if not times:
-        return []
-    bounds = dict.fromkeys((format_duration(min(times)), format_duration(max(times))))
-    where = f" on {devices.pop()}" if len(devices) == 1 else ""
-    return [f"Training a translation model took {' to '.join(bounds)}{where}."]
 
 
 def _missing_sentence(missing: Sequence[Missing]) -> str:

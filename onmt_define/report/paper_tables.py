@@ -37,6 +37,7 @@ COLUMNS = (
     Column("difference", "difference", "difference"),
     Column("seeds", "seeds", "integer"),
     Column("interval", "interval", "interval"),
+    Column("significance", "significance"),
     Column("count", "our exact parameters", "integer"),
     Column("from", "from"),
 )
@@ -174,6 +175,7 @@ def _lines(
         "count": NOT_APPLICABLE if exact is None else exact,
         "seeds": NOT_APPLICABLE,
         "interval": NOT_APPLICABLE,
+        "significance": NOT_APPLICABLE,
         "ours": NOT_APPLICABLE,
         "difference": NOT_APPLICABLE,
         "from": NO_RUN if row.settings is not None else ANOTHER_WORK,
@@ -219,6 +221,7 @@ def _measured(
         return {"ours": MISSING, "difference": MISSING}
     cells = _beside(row.printed[key], statistics.fmean(known))
     cells["seeds"] = len(known)
+    cells["significance"] = _significance(key, runs)
     interval = _interval(key, runs)
     if len(known) > 1:
         cells["interval"] = (min(known), max(known))
@@ -249,6 +252,22 @@ def _of_compression(record: dict[str, Any], key: str, compressed: bool) -> float
     except (KeyError, TypeError, AttributeError):
         return None
     return None
+
+
+def _significance(key: str, runs: Sequence[Run]) -> Cell:
+    """The paired test of each seed's BLEU, the weakest where there are several."""
+    test_set = key.removeprefix("bleu_")
+    tested = [
+        (score.p_value, score.baseline)
+        for run in runs
+        if isinstance(run, TranslationRun) and (score := run.scores.get(test_set))
+        if score.p_value is not None and score.baseline is not None
+    ]
+    if not tested:
+        return NOT_APPLICABLE
+    p_value, baseline = max(tested)
+    at_most = "≤" if len(tested) > 1 else "="
+    return f"p {at_most} {p_value:.3f} against {baseline}"
 
 
 def _interval(key: str, runs: Sequence[Run]) -> tuple[float, float] | None:

@@ -20,6 +20,7 @@ from onmt_define.errors import UserError
 from onmt_define.report.holdings import Holding, read_holdings
 
 TRANSLATION_PARTS = ("source embedding", "target embedding", "encoder", "decoder", "generator")
+AVERAGED = "-averaged"  # what the scores of averaged checkpoints end in
 LANGUAGE_MODEL_PARTS = ("embedding", "context", "output")
 
 Point = dict[str, float | None]
@@ -47,7 +48,11 @@ class Embedding:
 
 @dataclass(frozen=True)
 class Score:
-    """BLEU and chrF (both 0 to 100) of one run on one test set; None where missing."""
+    """BLEU and chrF (both 0 to 100) of one run on one test set; None where missing.
+
+    `baseline` is the run that its BLEU was tested against, `p_value` the result of that (paired
+    bootstrap): how often chance alone makes such a difference. None where nothing was tested.
+    """
 
     lines: int | None
     bleu: float | None
@@ -55,6 +60,8 @@ class Score:
     signature: str | None
     chrf: float | None
     chrf_signature: str | None
+    baseline: str | None = None
+    p_value: float | None = None
 
 
 @dataclass(frozen=True)
@@ -151,7 +158,14 @@ class Results:
 
     @property
     def test_sets(self) -> tuple[str, ...]:
-        return tuple(map(str, self.config["test_sets"])) if self.translation else ()
+        """Those of the last checkpoint, then, if asked for, the same of averaged checkpoints."""
+        return _scored_sets(self.config) if self.translation else ()
+
+
+def _scored_sets(config: Mapping[str, Any]) -> tuple[str, ...]:
+    names = tuple(map(str, config["test_sets"]))
+    averaged = (config.get("translation") or {}).get("averaging")
+    return (*names, *(f"{name}{AVERAGED}" for name in names)) if averaged else names
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
@@ -196,7 +210,7 @@ def read_results(config: Mapping[str, Any], folder: str | Path) -> Results:
         if not run["seeds"]
     ]
     translation = [
-        _read_translation_run(folder, name, seed, config["test_sets"], missing)
+        _read_translation_run(folder, name, seed, _scored_sets(config), missing)
         for name, seed in _expected(config, "translation")
     ]
     language_models = [
@@ -303,6 +317,15 @@ class _Fields:
         complete = len(bounds) == 2 and None not in bounds
         return self._checked(["interval"], bounds if complete else None, "two finite numbers")
 
+    def significance(self) -> dict[str, Any]:
+        """The paired test against another run, if there was one."""
+        if self.get("baseline") is None:
+            return {}
+        return {
+            "baseline": self.text("baseline", "run"),
+            "p_value": self.number("baseline", "BLEU", "p_value"),
+        }
+
     def embedding(self) -> Embedding | None:
         fields = self.get("embedding")
         fields = dict(fields) if isinstance(fields, dict) else {}
@@ -395,12 +418,12 @@ def _read_translation_run(
         **_common(fields, TRANSLATION_PARTS, folder / f"benchmarks/train_{name}_seed{seed}.tsv"),
         vocabulary=fields.numbers("vocabulary", ("source", "target")),
         tokens_per_second=fields.numbers("tokens_per_second", ("source", "target")),
-        scores={str(one): _read_score(folder, place, str(one), missing) for one in test_sets},
+        scores={one: _read_score(folder, place, one, missing) for one in test_sets},
     )
 
 
 def _read_score(folder: Path, place: str, test_set: str, missing: list[Missing]) -> Score:
-    identity = {"test_set": test_set}
+    identity = {"test_set": test_set.removesuffix(AVERAGED)}
     fields = _Fields(folder, f"{place}/{test_set}.score.json", identity, missing)
     return Score(
         lines=fields.number("lines"),
@@ -409,6 +432,7 @@ def _read_score(folder: Path, place: str, test_set: str, missing: list[Missing])
         signature=fields.text("signature"),
         chrf=fields.number("chrF"),
         chrf_signature=fields.text("chrF_signature"),
+        **fields.significance(),
     )
 
 

@@ -13,6 +13,7 @@ from onmt_define.report.records import Results, Run
 from onmt_define.report.tables import by_name
 
 BYTES_A_NUMBER = 4
+LEAST_SPAN = 0.02  # above and below the middle, as a part of it
 INPUT_PARTS = ("source embedding", "target embedding", "embedding")
 
 
@@ -103,7 +104,11 @@ def _draw(points: Sequence[_Point], metric: str) -> Figure:
     axes.xaxis.set_major_formatter(FuncFormatter(plain_number))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.yaxis.set_major_locator(MaxNLocator(5))
-    axes.margins(y=0.15)
+    values = [value for one in points for _, value in (one.trained, *one.compressed)]
+    middle = (min(values) + max(values)) / 2
+    # A difference of less than this doesn't matter and mustn't look as if it did.
+    half = max(0.6 * (max(values) - min(values)), LEAST_SPAN * middle)
+    axes.set_ylim(middle - half, middle + half)
     axes.set_xlabel("Input layers (MB)")
     axes.set_ylabel(metric[0].upper() + metric[1:])
     axes.grid()

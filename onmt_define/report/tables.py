@@ -105,10 +105,15 @@ def translation_table(results: Results) -> Table:
     runs = results.translation
     several = any(len(seeds) > 1 for seeds in by_name(runs).values())
     columns = [Column("run", "run"), Column("seed", "seed"), *_EMBEDDING]
+    tested = _tested(runs)
     for test_set in results.test_sets:
         columns += [
             Column(f"BLEU {test_set}", f"BLEU {test_set}", "decimal1"),
             Column(f"interval {test_set}", f"BLEU {test_set} bootstrap interval", "interval"),
+            *(
+                Column(f"p {test_set}", f"BLEU {test_set}, p against {baseline}", "decimal3")
+                for baseline in tested
+            ),
             *_deviation(f"BLEU {test_set}", "decimal2", several),
             Column(f"chrF {test_set}", f"chrF {test_set}", "decimal1"),
         ]
@@ -123,6 +128,13 @@ def translation_table(results: Results) -> Table:
     reference = reference_parameters(runs)
     rows = _rows_with_means(runs, columns, lambda run: _translation_cells(run, reference))
     return Table("translation", tuple(columns), tuple(rows))
+
+
+def _tested(runs: Sequence[TranslationRun]) -> list[str]:
+    """In words, the run or runs that scores were tested against; empty where none was."""
+    scores = [score for run in runs for score in run.scores.values()]
+    names = dict.fromkeys(score.baseline for score in scores if score.baseline)
+    return [" or ".join(names)] if names else []
 
 
 def language_model_table(results: Results) -> Table:
@@ -395,6 +407,8 @@ def _translation_cells(run: TranslationRun, reference: int | None) -> dict[str, 
         without = MISSING if score.bleu is None else NOT_APPLICABLE
         cells[f"interval {test_set}"] = score.interval or without
         cells[f"chrF {test_set}"] = _cell(score.chrf)
+        tested = score.baseline is not None
+        cells[f"p {test_set}"] = _cell(score.p_value) if tested else NOT_APPLICABLE
     for side in ("source", "target"):
         cells[f"{side} tokens/s"] = _cell(run.tokens_per_second[side])
         cells[f"{side} vocabulary"] = _cell(run.vocabulary[side])
@@ -445,8 +459,8 @@ def _mean_row(
         if column.key.startswith(_DEVIATION):
             metric = column.key.removeprefix(_DEVIATION)
             mean[column.key] = _deviation_of([one[metric] for one in whole])
-        elif column.kind == "interval":
-            mean[column.key] = NOT_APPLICABLE  # each seed's own interval says nothing about a mean
+        elif column.kind == "interval" or column.key.startswith("p "):
+            mean[column.key] = NOT_APPLICABLE  # each seed's own says nothing about a mean
         elif column.kind == "text" or column.key in EMBEDDING_COLUMNS:
             mean[column.key] = (whole or cells)[0].get(column.key)
         else:
