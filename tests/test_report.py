@@ -573,6 +573,9 @@ def test_significance_and_averaged_checkpoints(tmp_path):
     change(tmp_path / "mt/define/seed1/test-averaged.score.json", baseline=broken)
     results = read_results(config, tmp_path)
     assert [one.path for one in results.missing] == ["mt/define/seed1/test-averaged.score.json"]
+    assert summary(results, [])[1].endswith(
+        "In a paired bootstrap test against standard, p is 0.012."
+    )
     write_report(results, tmp_path / "report")
     standard, define = read_csv(tmp_path / "report/tables/translation.csv")
     column = "BLEU test, p against standard"

@@ -429,6 +429,9 @@ def _fewer_or_more(percent: float) -> str:
 
 
 def _intervals(row: Row, reference: Row, test_set: str) -> list[str]:
+    p_value, against = row.cells.get(f"p {test_set}"), f"against {reference.cells['run']}"
+    if isinstance(p_value, float):
+        return [f"In a paired bootstrap test {against}, p is {p_value:.3f}."]
     one, other = (each.cells[f"interval {test_set}"] for each in (row, reference))
     if not (isinstance(one, tuple) and isinstance(other, tuple)):
         return []

@@ -29,17 +29,17 @@ NO_RUN = "no run"
 COMPUTED = "computed"
 ANOTHER_WORK = "another work's model"
 COLUMNS = (
-    Column("row", "row"),
     Column("model", "model"),
     Column("number", "number"),
     Column("paper", "paper", "number"),
     Column("ours", "ours", "decimal2"),
     Column("difference", "difference", "difference"),
+    Column("from", "from"),
     Column("seeds", "seeds", "integer"),
     Column("interval", "interval", "interval"),
     Column("significance", "significance"),
     Column("count", "our exact parameters", "integer"),
-    Column("from", "from"),
+    Column("row", "row"),
 )
 LABELS = {
     "validation_perplexity": "validation perplexity",
