@@ -41,6 +41,13 @@ def test_defaults_are_filled_in_without_touching_the_original():
     assert (run["seeds"], run["gpus"]) == ([1], 1)
 
 
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
+def test_a_resolved_configuration_is_one_too(path):
+    """The report hands it out, so that another person can repeat its rows."""
+    config = load_config(path)
+    assert complete_config(copy.deepcopy(config), "config.yaml") == config
+
+
 def changed(**changes):
     """The demo's configuration with values at dotted paths replaced; `...` deletes the key."""
     config = copy.deepcopy(DEMO)
