@@ -6,6 +6,7 @@ import shlex
 import signal
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 from snakemake.exceptions import WorkflowError
 

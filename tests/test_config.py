@@ -41,6 +41,13 @@ def test_defaults_are_filled_in_without_touching_the_original():
     assert (run["seeds"], run["gpus"]) == ([1], 1)
 
 
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
+def test_a_resolved_configuration_is_one_too(path):
+    """The report hands it out, so that another person can repeat its rows."""
+    config = load_config(path)
+    assert complete_config(copy.deepcopy(config), "config.yaml") == config
+
+
 def changed(**changes):
     """The demo's configuration with values at dotted paths replaced; `...` deletes the key."""
     config = copy.deepcopy(DEMO)
@@ -73,6 +80,11 @@ def with_files(**files):
         (changed(nmae="x"), "unknown key 'nmae', did you mean 'name'?"),
         (changed(name="../x"), "name: '../x' does not match"),
         (changed(allow_cpu="yes"), "allow_cpu is 'yes', expected boolean"),
+        (
+            changed(compression={"runs": ["lstm"]}),
+            "compression.runs has 'lstm', expected one of standard, define, lstm-define",
+        ),
+        (changed(compression={"codes": 1}), "compression.codes: 1 is less than the minimum of 2"),
         (changed(bpe__merges="many"), "bpe.merges is 'many', expected integer"),
         (changed(bpe__merges=2.0), "bpe.merges is 2.0, expected integer"),
         (changed(cleaning={"max_length_ratio": float("nan")}), "is nan, expected number"),
@@ -228,6 +240,10 @@ def test_a_wrong_configuration_is_named(config, sentence):
             "language_models, run 'lstm-define': corpus.files.train: there is no file nowhere/a",
         ),
         (
+            changed(compression={"codebooks": 2000}),
+            "compression: --codebooks 2000 of --codes 16 are 32,000 codewords, expected at most",
+        ),
+        (
             changed(language_models__runs__0__options__layrs=2),
             "run 'lstm-define': unknown key 'layrs'",
         ),
@@ -302,7 +318,7 @@ def test_a_training_that_could_not_run_is_refused_before_anything_starts(options
 )
 def test_unusual_trainings_that_can_run_are_let_through(options):
     config = training(**options)
-    del config["translation"]["runs"][1], config["language_models"]
+    del config["translation"]["runs"][1], config["language_models"], config["compression"]
     check_options(complete_config(config, "my.yaml"), "my.yaml", gpus_given=0)
 
 

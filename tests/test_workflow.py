@@ -75,6 +75,7 @@ def configuration():
         },
         "test_sets": ["mytest"],
         "bpe": {"merges": 100},
+        "compression": {"codebooks": 4, "steps": 20, "runs": ["lstm"]},
         "translation": {
             "training": TRAINING,
             "decoding": {"beam_size": 2, "max_length": 20},
@@ -186,6 +187,10 @@ def test_from_the_users_files_to_the_report(finished, tmp_path):
     page = (results / "report" / "index.html").read_text("utf-8")
     assert "define" in page
     assert 'id="correlation"' in page
+    assert 'id="compression"' in page
+    record = json.loads((results / "lm/lstm/seed1/compressed.json").read_text())
+    assert (record["codebooks"], record["codes"]) == (4, 16)
+    assert record["score"]["metric"] == "perplexity"
     maps = json.loads((results / "mt/define/seed1/correlation/correlation.json").read_text())
     assert {stage["embedding"] for stage in maps["stages"]} == {"source", "target"}
     with open(results / "report" / "tables" / "translation.csv", encoding="utf-8") as table:
@@ -236,7 +241,7 @@ def test_a_killed_training_goes_on_from_its_newest_whole_checkpoint(finished, tm
     config = configuration()
     config["translation"]["training"] = {**TRAINING, "train_steps": 400, "keep_checkpoint": 3}
     del config["translation"]["runs"][0]
-    del config["language_models"]
+    del config["language_models"], config["compression"]
     save(project, config)
     ready = snakemake(project, "--omit-from", "train_translation")
     assert ready.returncode == 0, ready.stderr

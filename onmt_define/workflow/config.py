@@ -38,6 +38,7 @@ def complete_config(config: Any, where: str) -> dict[str, Any]:
     _check_downloads(completed, where)
     for kind in ("translation", "language_models"):
         _check_distinct_names(completed, kind, where)
+    _check_compression(completed, where)
     return completed
 
 
@@ -155,6 +156,19 @@ def _check_distinct_names(config: dict[str, Any], kind: str, where: str) -> None
     for name, count in names.items():
         if count > 1:
             raise UserError(f"{where}: {count} runs in {kind} are called {name!r}, expected one")
+
+
+def _check_compression(config: dict[str, Any], where: str) -> None:
+    names = [
+        run["name"]
+        for kind in ("translation", "language_models")
+        for run in config.get(kind, {}).get("runs", [])
+    ]
+    for name in (config["compression"] or {}).get("runs", []):
+        if name not in names:
+            raise UserError(
+                f"{where}: compression.runs has {name!r}, expected one of {', '.join(names)}"
+            )
 
 
 def settings_key(*settings: Any) -> str:

@@ -46,6 +46,7 @@ def small_demo():
     config["corpus"]["generate"] = {"pairs": 400, "valid": 20, "test": 20, "seed": 1}
     config["bpe"]["merges"] = 100
     config["correlation"] = False
+    config["compression"] = None
     config["translation"]["training"] |= {
         **{"layers": 1, "hidden_size": 16, "word_vec_size": 16, "transformer_ff": 32, "heads": 2},
         **{"batch_size": 256, "train_steps": 400, "valid_steps": 200},
