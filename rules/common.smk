@@ -73,6 +73,9 @@ LANGUAGE_MODEL_RUNS = {
 }
 ALL_RUNS = [*TRANSLATION_RUNS.values(), *LANGUAGE_MODEL_RUNS.values()]
 
+# What the names of translations and scores end in, one for each model of a run.
+MODELS = ["", "-averaged"] if CONFIG["translation"]["averaging"] else [""]
+
 
 wildcard_constraints:
     seed=r"\d+",
@@ -80,6 +83,7 @@ wildcard_constraints:
     split=r"[^/]+",
     language="[a-z]{2,3}",
     test_set="|".join(CONFIG["test_sets"]),
+    averaged="|-averaged",
     sharing="separate|shared",
 
 

@@ -38,6 +38,7 @@ def complete_config(config: Any, where: str) -> dict[str, Any]:
     _check_downloads(completed, where)
     for kind in ("translation", "language_models"):
         _check_distinct_names(completed, kind, where)
+    _check_baseline(completed["translation"], where)
     return completed
 
 
@@ -136,6 +137,15 @@ def _check_downloads(config: dict[str, Any], where: str) -> None:
                 )
     except UserError as error:
         raise UserError(f"{where}: {error}") from error
+
+
+def _check_baseline(translation: dict[str, Any], where: str) -> None:
+    names = [run["name"] for run in translation["runs"]]
+    if translation.setdefault("baseline", names[0]) not in names:
+        raise UserError(
+            f"{where}: translation.baseline is {translation['baseline']!r}, expected one of the "
+            f"runs: {', '.join(names)}"
+        )
 
 
 def languages(config: dict[str, Any]) -> list[str]:
