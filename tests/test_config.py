@@ -43,8 +43,11 @@ def test_sizes_of_the_papers_models(run, millions):
     opt, _ = parser.parse_known_args(args=[], config_file_contents=contents)
     parser.update_model_opts(opt)
     sizes = {"src": 31_000, "tgt": 31_000}
+    specials = ["<unk>", "<blank>", "<s>", "</s>"]
     words = {
-        side: pyonmttok.build_vocab_from_tokens([f"w{number}" for number in range(size)])
+        side: pyonmttok.build_vocab_from_tokens(
+            [f"w{number}" for number in range(size)], special_tokens=specials
+        )
         for side, size in sizes.items()
     }
     vocabularies = {**words, "data_task": "seq2seq", "decoder_start_token": "<s>"}

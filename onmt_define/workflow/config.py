@@ -160,6 +160,17 @@ def corpus_splits(config: dict[str, Any]) -> list[str]:
     return ["train", "valid", *config["test_sets"]]
 
 
+def corpus_folders(config: dict[str, Any]) -> tuple[str, str, str]:
+    """The folders of raw, clean and encoded text; a key stands for the settings that made it."""
+    folder = f"data/{config['corpus']['name']}"
+    clean = settings_key(languages(config), config["cleaning"])
+    return (
+        f"{folder}/raw",
+        f"{folder}/clean-{clean}",
+        f"{folder}/bpe-{settings_key(clean, config['bpe'])}",
+    )
+
+
 def _check_distinct_names(config: dict[str, Any], kind: str, where: str) -> None:
     names = Counter(run["name"] for run in config.get(kind, {}).get("runs", []))
     for name, count in names.items():
