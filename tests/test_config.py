@@ -268,6 +268,14 @@ def test_a_wrong_configuration_is_named(config, sentence):
             changed(language_models__runs__0__options__layrs=2),
             "run 'lstm-define': unknown key 'layrs'",
         ),
+        (
+            changed(translation__averaging=9),
+            "translation.averaging is 9, so keep_checkpoint must be at least as large",
+        ),
+        (
+            changed(translation__averaging=9, translation__training__keep_checkpoint=99),
+            "translation.averaging is 9, but a training of",
+        ),
     ],
 )
 def test_a_wrong_option_is_named_before_anything_starts(config, sentence):
