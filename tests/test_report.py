@@ -255,6 +255,20 @@ def demo(tmp_path_factory) -> tuple[Results, Path]:
     return results, write_report(results, folder / "report", [provenance])
 
 
+def test_score_of_averaged_checkpoints_stands_beside_the_last_ones(tmp_path):
+    config = make_config(["standard", "define"])
+    folder = make_tree(tmp_path / "demo", config)
+    averaged = {**score("standard", 1, "test"), "BLEU": 31.25}
+    write_json(folder / "mt" / "standard" / "seed1" / "test-averaged.score.json", averaged)
+    results = read_results(config, folder)
+    standard, define = rows_of(tables.translation_table(results))
+    assert (standard["BLEU test"], standard["BLEU test averaged"]) == (BLEU["standard"], 31.25)
+    assert define["BLEU test averaged"] == tables.NOT_APPLICABLE
+    write_report(results, tmp_path / "report", [])
+    (row, _) = read_csv(tmp_path / "report" / "tables" / "translation.csv")
+    assert row["BLEU test, average of checkpoints"] == "31.25"
+
+
 def test_page_holds_the_results(demo):
     results, page = demo
     parsed = check_page(page)

@@ -45,7 +45,10 @@ class Embedding:
 
 @dataclass(frozen=True)
 class Score:
-    """BLEU and chrF (both 0 to 100) of one run on one test set; None where missing."""
+    """BLEU and chrF (both 0 to 100) of one run on one test set; None where missing.
+
+    `averaged_bleu` is that of the last checkpoints' mean, None where the run made none.
+    """
 
     lines: int | None
     bleu: float | None
@@ -53,6 +56,7 @@ class Score:
     signature: str | None
     chrf: float | None
     chrf_signature: str | None
+    averaged_bleu: float | None = None
 
 
 @dataclass(frozen=True)
@@ -387,7 +391,16 @@ def _read_score(folder: Path, place: str, test_set: str, missing: list[Missing])
         signature=fields.text("signature"),
         chrf=fields.number("chrF"),
         chrf_signature=fields.text("chrF_signature"),
+        averaged_bleu=_averaged_bleu(folder, f"{place}/{test_set}-averaged", identity, missing),
     )
+
+
+def _averaged_bleu(
+    folder: Path, path: str, identity: dict[str, Any], missing: list[Missing]
+) -> float | None:
+    if not (folder / f"{path}.score.json").exists():
+        return None
+    return _Fields(folder, f"{path}.score.json", identity, missing).number("BLEU")
 
 
 def _read_language_model_run(

@@ -110,6 +110,7 @@ def translation_table(results: Results) -> Table:
             Column(f"BLEU {test_set}", f"BLEU {test_set}", "decimal1"),
             Column(f"interval {test_set}", f"BLEU {test_set} bootstrap interval", "interval"),
             *_deviation(f"BLEU {test_set}", "decimal2", several),
+            *_averaged(runs, test_set),
             Column(f"chrF {test_set}", f"chrF {test_set}", "decimal1"),
         ]
     columns += [
@@ -123,6 +124,15 @@ def translation_table(results: Results) -> Table:
     reference = reference_parameters(runs)
     rows = _rows_with_means(runs, columns, lambda run: _translation_cells(run, reference))
     return Table("translation", tuple(columns), tuple(rows))
+
+
+def _averaged(runs: Sequence[TranslationRun], test_set: str) -> tuple[Column, ...]:
+    """Where some run averaged checkpoints, the BLEU of that; the paper compares both."""
+    scores = [run.scores[test_set] for run in runs if test_set in run.scores]
+    if all(score.averaged_bleu is None for score in scores):
+        return ()
+    label = f"BLEU {test_set}, average of checkpoints"
+    return (Column(f"BLEU {test_set} averaged", label, "decimal1"),)
 
 
 def language_model_table(results: Results) -> Table:
@@ -328,6 +338,8 @@ def _translation_cells(run: TranslationRun, reference: int | None) -> dict[str, 
         cells[f"BLEU {test_set}"] = _cell(score.bleu)
         without = MISSING if score.bleu is None else NOT_APPLICABLE
         cells[f"interval {test_set}"] = score.interval or without
+        averaged = score.averaged_bleu
+        cells[f"BLEU {test_set} averaged"] = NOT_APPLICABLE if averaged is None else averaged
         cells[f"chrF {test_set}"] = _cell(score.chrf)
     for side in ("source", "target"):
         cells[f"{side} tokens/s"] = _cell(run.tokens_per_second[side])
