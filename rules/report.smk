@@ -45,7 +45,11 @@ def expected_results():
         for seed in run["seeds"]
         for result in [
             "record.json",
-            *(f"{name}.score.json" for name in CONFIG["test_sets"]),
+            *(
+                f"{name}{model}.score.json"
+                for name in CONFIG["test_sets"]
+                for model in MODELS
+            ),
         ]
     ]
     results += [

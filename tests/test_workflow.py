@@ -43,7 +43,7 @@ TRAINING = {
     "train_steps": 20,
     "valid_steps": 10,
     "save_checkpoint_steps": 10,
-    "keep_checkpoint": 1,
+    "keep_checkpoint": 2,
     "report_every": 5,
 }
 DEFINE = {
@@ -79,6 +79,7 @@ def configuration():
         "translation": {
             "training": TRAINING,
             "decoding": {"beam_size": 2, "max_length": 20},
+            "averaging": 2,
             "runs": [
                 {"name": "standard", "options": {"share_vocab": True, "share_embeddings": True}},
                 {"name": "define", "options": DEFINE},
@@ -177,7 +178,10 @@ def test_from_the_users_files_to_the_report(finished, tmp_path):
         hypotheses = (seed / "mytest.hyp").read_text("utf-8").split("\n")
         assert len(hypotheses) == 11
         assert hypotheses[4] == ""
-        assert json.loads((seed / "mytest.score.json").read_text())["lines"] == 10
+        for model in ("", "-averaged"):
+            score = json.loads((seed / f"mytest{model}.score.json").read_text())
+            assert score["lines"] == 10
+            assert ("baseline" in score) == (run == "define")
         record = json.loads((seed / "record.json").read_text())
         assert record["steps"] == 20
         assert record["parameters"]["total"] == sum(list(record["parameters"].values())[:-1])

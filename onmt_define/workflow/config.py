@@ -39,6 +39,7 @@ def complete_config(config: Any, where: str) -> dict[str, Any]:
     for kind in ("translation", "language_models"):
         _check_distinct_names(completed, kind, where)
     _check_compression(completed, where)
+    _check_baseline(completed["translation"], where)
     return completed
 
 
@@ -139,6 +140,15 @@ def _check_downloads(config: dict[str, Any], where: str) -> None:
         raise UserError(f"{where}: {error}") from error
 
 
+def _check_baseline(translation: dict[str, Any], where: str) -> None:
+    names = [run["name"] for run in translation["runs"]]
+    if translation.setdefault("baseline", names[0]) not in names:
+        raise UserError(
+            f"{where}: translation.baseline is {translation['baseline']!r}, expected one of the "
+            f"runs: {', '.join(names)}"
+        )
+
+
 def languages(config: dict[str, Any]) -> list[str]:
     """Source and target language."""
     return [config["source_language"], config["target_language"]]
@@ -149,6 +159,17 @@ def corpus_splits(config: dict[str, Any]) -> list[str]:
     if download := config["corpus"].get("download"):
         return raw_splits(download, config["test_sets"], languages(config))
     return ["train", "valid", *config["test_sets"]]
+
+
+def corpus_folders(config: dict[str, Any]) -> tuple[str, str, str]:
+    """The folders of raw, clean and encoded text; a key stands for the settings that made it."""
+    folder = f"data/{config['corpus']['name']}"
+    clean = settings_key(languages(config), config["cleaning"])
+    return (
+        f"{folder}/raw",
+        f"{folder}/clean-{clean}",
+        f"{folder}/bpe-{settings_key(clean, config['bpe'])}",
+    )
 
 
 def _check_distinct_names(config: dict[str, Any], kind: str, where: str) -> None:
