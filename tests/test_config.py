@@ -117,6 +117,7 @@ def with_files(**files):
             "compression.runs has 'lstm', expected one of standard, define, lstm-define",
         ),
         (changed(compression={"codes": 1}), "compression.codes: 1 is less than the minimum of 2"),
+        (
             changed(translation__baseline="stndard"),
             "translation.baseline is 'stndard', expected one of the runs: standard, define",
         ),
