@@ -457,7 +457,7 @@ def test_without_translation(tmp_path):
     assert "chrF" not in parsed.text
     assert 'id="translation"' not in page.read_text(encoding="utf-8")
     assert "lstm-define reached" in parsed.text
-    assert parsed.tags.count("img") == 3
+    assert parsed.tags.count("img") == 4
 
 
 def test_several_seeds_have_a_mean(tmp_path):
