@@ -56,7 +56,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         config["mirror"] = f"http://127.0.0.1:{server.server_port}"
         config["allow_cpu"] = True
         config["bpe"] = {"merges": 60, "vocabulary_threshold": 2}
-        del config["language_models"]
+        del config["language_models"], config["compression"]
         folder = tmp_path / "ein Ordner ü"
         folder.mkdir()
         (folder / "config.yaml").write_text(yaml.safe_dump(config), "utf-8")
