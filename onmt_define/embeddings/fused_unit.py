@@ -5,6 +5,7 @@ groups, and most of the launches. The gradients are exact, not approximated; it 
 differentiated once.
 """
 
+import dataclasses
 import functools
 import warnings
 from typing import Any
@@ -14,7 +15,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 try:
-    from onmt_define.embeddings import mix_norm_kernels
+    from onmt_define.embeddings import mix_norm_kernels, weight_gradient_kernels
+    from onmt_define.embeddings.weight_gradient_kernels import MapShape, Tiling
 except ImportError:  # torch's CPU builds come without Triton
     mix_norm_kernels = None
 
@@ -119,15 +121,15 @@ class _FusedUnit(torch.autograd.Function):
         maps, norms = rest[: count + 1], rest[count + 1 : 3 * count + 1]
         saved = rest[3 * count + 1 :]
         grad, grad_inputs = grad.contiguous(), None
-        grad_maps: list[Tensor] = []
-        grad_norms: list[Tensor] = []
+        norm_gradients = mix_norm_kernels.NormGradients(
+            [gain.shape[0] for gain in norms[::2]], inputs.shape[0], inputs.device
+        )
+        grads_out = [grad]
         for index in reversed(range(count)):
             hidden, mixed, means, roots = saved[4 * index : 4 * index + 4]
             gain, shift = norms[2 * index : 2 * index + 2]
-            kernel = maps[index + 1]
-            grad_maps.insert(0, _map_gradient(mixed, grad, kernel.shape[0]))
-            grad_mixed = _map(grad, kernel.transpose(1, 2))
-            grad_inputs, grad, sums = mix_norm_kernels.mix_norm_activate_backward(
+            grad_mixed = _map(grad, maps[index + 1].transpose(1, 2))
+            grad_inputs, grad = mix_norm_kernels.mix_norm_activate_backward(
                 grad_mixed,
                 inputs,
                 hidden,
@@ -140,11 +142,14 @@ class _FusedUnit(torch.autograd.Function):
                 dropout,
                 seed + index,
                 grad_inputs,
+                norm_gradients.partial_sums(index),
             )
-            grad_norms = [*sums.to(gain.dtype), *grad_norms]
-        grad_maps.insert(0, _map_gradient(inputs, grad, maps[0].shape[0]))
+            grads_out.insert(0, grad)
         if ctx.needs_input_grad[1]:
             _add_map(grad_inputs, grad, maps[0].transpose(1, 2))
+        grad_norms = [part.to(norms[0].dtype) for sums in norm_gradients.total() for part in sums]
+        rows_in = [inputs, *saved[1::4]]
+        grad_maps = _map_gradients(rows_in, grads_out, maps)
         # Reduce's input had a constant one at its end, whose weight is the bias.
         width = maps[-1].shape[1]
         grad_bias = grad_maps[-1][0, width]
@@ -171,6 +176,23 @@ def _add_map(result: Tensor, rows: Tensor, kernel: Tensor) -> None:
     """Add `_map(rows, kernel)` to `result` in place."""
     groups = kernel.shape[0]
     _by_group(result, groups).baddbmm_(_by_group(rows, groups), kernel)
+
+
+def _map_gradients(
+    rows_in: list[Tensor], grads_out: list[Tensor], maps: list[Tensor]
+) -> list[Tensor]:
+    """Gradient of each map's matrices; Reduce's with one more line, for its bias."""
+    if rows_in[0].dtype == torch.float32:
+        return [
+            _map_gradient(rows, grad, kernel.shape[0])
+            for rows, grad, kernel in zip(rows_in, grads_out, maps, strict=True)
+        ]
+    shapes = []
+    for rows, kernel in zip(rows_in, maps, strict=True):
+        groups, chunk_in, chunk_out = kernel.shape
+        shapes.append(MapShape(groups * chunk_in, groups * chunk_out, groups, rows.shape[1]))
+    shapes[-1] = dataclasses.replace(shapes[-1], width_in=shapes[-1].width_in + 1)
+    return weight_gradient_kernels.weight_gradients(rows_in, grads_out, shapes, Tiling())
 
 
 def _map_gradient(rows: Tensor, grad: Tensor, groups: int) -> Tensor:

@@ -3,9 +3,13 @@
 Mixing, LayerNorm, activation and dropout are one pass over memory: the mixed vector is never
 written before it is normalised, and its two parts are read where the maps left them. Written with
 Triton, which comes with torch's CUDA builds.
+
+The matrix products before and after go through the rows from the first to the last; these kernels
+go from the last to the first, so that the rows at hand are the ones that the cache still holds.
 """
 
 import functools
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,13 +17,19 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# Warps of one processor that share the rows in the backward pass. Each program adds up its rows'
-# gradients of gain and shift, so more of them mean more parallel work and more partial sums.
-WARPS_PER_PROCESSOR = 16
-# A row is spread over so many threads that each holds about this many features.
-FEATURES_PER_THREAD = 64
-# Rows on their way from memory while one is worked on.
-STAGES = 3
+
+@dataclass(frozen=True)
+class Launch:
+    """How a GPU's processors share the rows."""
+
+    # Rows that one program works on at a time, and its warps.
+    rows: int = 1
+    warps: int = 1
+    # Programs for each processor. In the backward pass each adds up its rows' gradients of gain
+    # and shift, so more of them mean more parallel work and more partial sums.
+    programs_each: int = 16
+    # Blocks of rows on their way from memory while one is worked on.
+    stages: int = 3
 
 
 @triton.jit
@@ -28,13 +38,15 @@ def _normal_distribution(x, EXACT: tl.constexpr):
 
     To 16 bits both come from one exponential (Abramowitz and Stegun, 7.1.26: error below 1e-7).
     """
-    exponential = tl.exp(-0.5 * x * x)
+    exponential = tl.exp2(-0.7213475204444817 * x * x)
     if EXACT:
         cumulative = 0.5 * (1.0 + tl.erf(x * 0.7071067811865476))
     else:
-        t = 1.0 / (1.0 + 0.23164189 * tl.abs(x))
-        series = 1.421413741 + t * (-1.453152027 + t * 1.061405429)
-        tail = 0.5 * t * (0.254829592 + t * (-0.284496736 + t * series)) * exponential
+        inverse = 1.0 + 0.23164189 * tl.abs(x)
+        # One instruction, which a division isn't.
+        t = tl.rsqrt(inverse * inverse)
+        series = 0.7107068705 + t * (-0.7265760135 + t * 0.5307027145)
+        tail = t * (0.127414796 + t * (-0.142248368 + t * series)) * exponential
         cumulative = tl.where(x < 0.0, tail, 1.0 - tail)
     return cumulative, 0.3989422804014327 * exponential
 
@@ -76,9 +88,10 @@ def _piece(
     BLOCK: tl.constexpr,
 ):
     """Places of some columns of each group's chunk: in their own row, in the mixed row, and which
-    of them exist. Blocks are powers of two and chunks aren't, so a chunk is cut into two pieces."""
-    group = tl.arange(0, GROUPS)[:, None]
-    column = START + tl.arange(0, BLOCK)[None, :]
+    of them exist; each (1, groups, columns). Blocks are powers of two and chunks aren't, so a chunk
+    is cut into two pieces."""
+    group = tl.arange(0, GROUPS)[None, :, None]
+    column = START + tl.arange(0, BLOCK)[None, None, :]
     exists = (column < CHUNK) & (group < GROUPS)
     return group * CHUNK + column, group * MIXED_CHUNK + BEFORE + column, exists
 
@@ -95,11 +108,11 @@ def _store(pointer, places, exists, values):
 
 @triton.jit
 def _sum(values, rest, HAS_REST: tl.constexpr):
-    """Sum of both pieces; a sum over threads costs too much to be taken of an empty piece."""
-    total = tl.sum(tl.sum(values, 1), 0)
+    """Sum of each row of both pieces, (rows, 1, 1); that of an empty piece would cost too much."""
+    total = tl.sum(tl.sum(values, 2), 1)
     if HAS_REST:
-        total += tl.sum(tl.sum(rest, 1), 0)
-    return total
+        total += tl.sum(tl.sum(rest, 2), 1)
+    return total[:, None, None]
 
 
 @triton.jit
@@ -109,7 +122,7 @@ def _kept(seed, places, dropout):
 
 
 # Triton would compile anew for a seed or number of rows that happens to be a multiple of 16.
-@triton.jit(do_not_specialize=["seed"])
+@triton.jit(do_not_specialize=["seed", "rows"])
 def _forward_kernel(
     inputs,
     hidden,
@@ -118,6 +131,7 @@ def _forward_kernel(
     mixed,
     means,
     roots,
+    rows,
     eps,
     seed,
     dropout,
@@ -131,6 +145,8 @@ def _forward_kernel(
     ACTIVATION: tl.constexpr,
     EXACT: tl.constexpr,
     DROPS: tl.constexpr,
+    ROWS: tl.constexpr,
+    STAGES: tl.constexpr,
     STRIDE: tl.constexpr,
 ):
     WIDTH: tl.constexpr = N + H
@@ -138,40 +154,47 @@ def _forward_kernel(
     CH: tl.constexpr = H // GROUPS
     N_HAS_REST: tl.constexpr = N_BLOCK < CN
     H_HAS_REST: tl.constexpr = H_BLOCK < CH
-    row = tl.program_id(0).to(tl.int64)
     at_x, to_x, is_x = _piece(GROUPS, CN, 0, CN + CH, 0, N_BLOCK)
     at_u, to_u, is_u = _piece(GROUPS, CN, 0, CN + CH, N_BLOCK, N_REST)
     at_y, to_y, is_y = _piece(GROUPS, CH, CN, CN + CH, 0, H_BLOCK)
     at_v, to_v, is_v = _piece(GROUPS, CH, CN, CN + CH, H_BLOCK, H_REST)
-    x, u = _load(inputs + row * N, at_x, is_x), _load(inputs + row * N, at_u, is_u)
-    y, v = _load(hidden + row * H, at_y, is_y), _load(hidden + row * H, at_v, is_v)
-    mean = (_sum(x, u, N_HAS_REST) + _sum(y, v, H_HAS_REST)) / WIDTH
-    x = tl.where(is_x, x - mean, 0.0)
-    u = tl.where(is_u, u - mean, 0.0)
-    y = tl.where(is_y, y - mean, 0.0)
-    v = tl.where(is_v, v - mean, 0.0)
-    squares = _sum(x * x, u * u, N_HAS_REST) + _sum(y * y, v * v, H_HAS_REST)
-    root = tl.rsqrt(squares / WIDTH + eps)
-    tl.store(means + row, mean)
-    tl.store(roots + row, root)
-    x = _activate(x * root * _load(gain, to_x, is_x) + _load(shift, to_x, is_x), ACTIVATION, EXACT)
-    u = _activate(u * root * _load(gain, to_u, is_u) + _load(shift, to_u, is_u), ACTIVATION, EXACT)
-    y = _activate(y * root * _load(gain, to_y, is_y) + _load(shift, to_y, is_y), ACTIVATION, EXACT)
-    v = _activate(v * root * _load(gain, to_v, is_v) + _load(shift, to_v, is_v), ACTIVATION, EXACT)
-    if DROPS:
-        x *= _kept(seed, row * WIDTH + to_x, dropout)
-        u *= _kept(seed, row * WIDTH + to_u, dropout)
-        y *= _kept(seed, row * WIDTH + to_y, dropout)
-        v *= _kept(seed, row * WIDTH + to_v, dropout)
-    result = mixed + row * STRIDE
-    _store(result, to_x, is_x, x)
-    _store(result, to_u, is_u, u)
-    _store(result, to_y, is_y, y)
-    _store(result, to_v, is_v, v)
-    if STRIDE > WIDTH:
-        after = tl.arange(0, 8)
-        one = tl.where(after == 0, 1.0, 0.0)
-        _store(result, WIDTH + after, after < STRIDE - WIDTH, one)
+    blocks = (rows + ROWS - 1) // ROWS
+    for step in tl.range(tl.program_id(0), blocks, tl.num_programs(0), num_stages=STAGES):
+        row32 = (blocks - 1 - step) * ROWS + tl.arange(0, ROWS)[:, None, None]
+        row, exists = row32.to(tl.int64), row32 < rows
+        x = _load(inputs, row * N + at_x, exists & is_x)
+        u = _load(inputs, row * N + at_u, exists & is_u)
+        y = _load(hidden, row * H + at_y, exists & is_y)
+        v = _load(hidden, row * H + at_v, exists & is_v)
+        mean = (_sum(x, u, N_HAS_REST) + _sum(y, v, H_HAS_REST)) / WIDTH
+        x = tl.where(is_x, x - mean, 0.0)
+        u = tl.where(is_u, u - mean, 0.0)
+        y = tl.where(is_y, y - mean, 0.0)
+        v = tl.where(is_v, v - mean, 0.0)
+        squares = _sum(x * x, u * u, N_HAS_REST) + _sum(y * y, v * v, H_HAS_REST)
+        root = tl.rsqrt(squares / WIDTH + eps)
+        tl.store(means + row, mean, exists)
+        tl.store(roots + row, root, exists)
+        x = x * root * _load(gain, to_x, is_x) + _load(shift, to_x, is_x)
+        u = u * root * _load(gain, to_u, is_u) + _load(shift, to_u, is_u)
+        y = y * root * _load(gain, to_y, is_y) + _load(shift, to_y, is_y)
+        v = v * root * _load(gain, to_v, is_v) + _load(shift, to_v, is_v)
+        x, u = _activate(x, ACTIVATION, EXACT), _activate(u, ACTIVATION, EXACT)
+        y, v = _activate(y, ACTIVATION, EXACT), _activate(v, ACTIVATION, EXACT)
+        if DROPS:
+            x *= _kept(seed, row * WIDTH + to_x, dropout)
+            u *= _kept(seed, row * WIDTH + to_u, dropout)
+            y *= _kept(seed, row * WIDTH + to_y, dropout)
+            v *= _kept(seed, row * WIDTH + to_v, dropout)
+        start = row * STRIDE
+        _store(mixed, start + to_x, exists & is_x, x)
+        _store(mixed, start + to_u, exists & is_u, u)
+        _store(mixed, start + to_y, exists & is_y, y)
+        _store(mixed, start + to_v, exists & is_v, v)
+        if STRIDE > WIDTH:
+            after = tl.arange(0, 8)[None, None, :]
+            one = tl.where(after + row * 0 == 0, 1.0, 0.0)
+            _store(mixed, start + WIDTH + after, exists & (after < STRIDE - WIDTH), one)
 
 
 @triton.jit(do_not_specialize=["seed", "rows"])
@@ -189,6 +212,7 @@ def _backward_kernel(
     rows,
     seed,
     dropout,
+    partial_stride,
     N: tl.constexpr,
     H: tl.constexpr,
     GROUPS: tl.constexpr,
@@ -199,6 +223,7 @@ def _backward_kernel(
     ACTIVATION: tl.constexpr,
     EXACT: tl.constexpr,
     DROPS: tl.constexpr,
+    ROWS: tl.constexpr,
     STAGES: tl.constexpr,
     ADDS: tl.constexpr,
 ):
@@ -207,7 +232,6 @@ def _backward_kernel(
     CH: tl.constexpr = H // GROUPS
     N_HAS_REST: tl.constexpr = N_BLOCK < CN
     H_HAS_REST: tl.constexpr = H_BLOCK < CH
-    program, programs = tl.program_id(0), tl.num_programs(0)
     at_x, to_x, is_x = _piece(GROUPS, CN, 0, CN + CH, 0, N_BLOCK)
     at_u, to_u, is_u = _piece(GROUPS, CN, 0, CN + CH, N_BLOCK, N_REST)
     at_y, to_y, is_y = _piece(GROUPS, CH, CN, CN + CH, 0, H_BLOCK)
@@ -216,27 +240,32 @@ def _backward_kernel(
     gain_u, shift_u = _load(gain, to_u, is_u), _load(shift, to_u, is_u)
     gain_y, shift_y = _load(gain, to_y, is_y), _load(shift, to_y, is_y)
     gain_v, shift_v = _load(gain, to_v, is_v), _load(shift, to_v, is_v)
-    gains_x, shifts_x = gain_x * 0.0, gain_x * 0.0
-    gains_u, shifts_u = gain_u * 0.0, gain_u * 0.0
-    gains_y, shifts_y = gain_y * 0.0, gain_y * 0.0
-    gains_v, shifts_v = gain_v * 0.0, gain_v * 0.0
+    gains_x = tl.zeros((ROWS, GROUPS, N_BLOCK), tl.float32)
+    gains_u = tl.zeros((ROWS, GROUPS, N_REST), tl.float32)
+    gains_y = tl.zeros((ROWS, GROUPS, H_BLOCK), tl.float32)
+    gains_v = tl.zeros((ROWS, GROUPS, H_REST), tl.float32)
+    shifts_x, shifts_u, shifts_y, shifts_v = gains_x, gains_u, gains_y, gains_v
 
-    for row32 in tl.range(program, rows, programs, num_stages=STAGES):
-        row = tl.cast(row32, tl.int64)
-        mean, root = tl.load(means + row), tl.load(roots + row)
+    blocks = (rows + ROWS - 1) // ROWS
+    for step in tl.range(tl.program_id(0), blocks, tl.num_programs(0), num_stages=STAGES):
+        row32 = (blocks - 1 - step) * ROWS + tl.arange(0, ROWS)[:, None, None]
+        row, exists = row32.to(tl.int64), row32 < rows
+        mean = tl.load(means + row, exists, 0.0)
+        root = tl.load(roots + row, exists, 0.0)
         start = row * WIDTH
-        grads = grad_mixed + start
-        dx, du = _load(grads, to_x, is_x), _load(grads, to_u, is_u)
-        dy, dv = _load(grads, to_y, is_y), _load(grads, to_v, is_v)
+        dx = _load(grad_mixed, start + to_x, exists & is_x)
+        du = _load(grad_mixed, start + to_u, exists & is_u)
+        dy = _load(grad_mixed, start + to_y, exists & is_y)
+        dv = _load(grad_mixed, start + to_v, exists & is_v)
         if DROPS:
             dx *= _kept(seed, start + to_x, dropout)
             du *= _kept(seed, start + to_u, dropout)
             dy *= _kept(seed, start + to_y, dropout)
             dv *= _kept(seed, start + to_v, dropout)
-        x = (_load(inputs + row * N, at_x, is_x) - mean) * root
-        u = (_load(inputs + row * N, at_u, is_u) - mean) * root
-        y = (_load(hidden + row * H, at_y, is_y) - mean) * root
-        v = (_load(hidden + row * H, at_v, is_v) - mean) * root
+        x = (_load(inputs, row * N + at_x, exists & is_x) - mean) * root
+        u = (_load(inputs, row * N + at_u, exists & is_u) - mean) * root
+        y = (_load(hidden, row * H + at_y, exists & is_y) - mean) * root
+        v = (_load(hidden, row * H + at_v, exists & is_v) - mean) * root
         dx *= _slope(x * gain_x + shift_x, ACTIVATION, EXACT)
         du *= _slope(u * gain_u + shift_u, ACTIVATION, EXACT)
         dy *= _slope(y * gain_y + shift_y, ACTIVATION, EXACT)
@@ -260,33 +289,54 @@ def _backward_kernel(
         du = (du - mean_grad - u * mean_product) * root
         dy = (dy - mean_grad - y * mean_product) * root
         dv = (dv - mean_grad - v * mean_product) * root
-        result = grad_inputs + row * N
         if ADDS:
-            dx += _load(result, at_x, is_x)
-            du += _load(result, at_u, is_u)
-        _store(result, at_x, is_x, dx)
-        _store(result, at_u, is_u, du)
-        _store(grad_hidden + row * H, at_y, is_y, dy)
-        _store(grad_hidden + row * H, at_v, is_v, dv)
+            dx += _load(grad_inputs, row * N + at_x, exists & is_x)
+            du += _load(grad_inputs, row * N + at_u, exists & is_u)
+        _store(grad_inputs, row * N + at_x, exists & is_x, dx)
+        _store(grad_inputs, row * N + at_u, exists & is_u, du)
+        _store(grad_hidden, row * H + at_y, exists & is_y, dy)
+        _store(grad_hidden, row * H + at_v, exists & is_v, dv)
 
-    partial_sums += program * 2 * WIDTH
-    _store(partial_sums, to_x, is_x, gains_x)
-    _store(partial_sums, to_u, is_u, gains_u)
-    _store(partial_sums, to_y, is_y, gains_y)
-    _store(partial_sums, to_v, is_v, gains_v)
-    partial_sums += WIDTH
-    _store(partial_sums, to_x, is_x, shifts_x)
-    _store(partial_sums, to_u, is_u, shifts_u)
-    _store(partial_sums, to_y, is_y, shifts_y)
-    _store(partial_sums, to_v, is_v, shifts_v)
+    partial_sums += tl.program_id(0) * partial_stride
+    _store_sums(partial_sums, to_x, is_x, gains_x, shifts_x, WIDTH)
+    _store_sums(partial_sums, to_u, is_u, gains_u, shifts_u, WIDTH)
+    _store_sums(partial_sums, to_y, is_y, gains_y, shifts_y, WIDTH)
+    _store_sums(partial_sums, to_v, is_v, gains_v, shifts_v, WIDTH)
+
+
+@triton.jit
+def _store_sums(partial_sums, places, exists, gains, shifts, WIDTH: tl.constexpr):
+    _store(partial_sums, places, exists, tl.sum(gains, 0)[None, :, :])
+    _store(partial_sums + WIDTH, places, exists, tl.sum(shifts, 0)[None, :, :])
+
+
+@triton.jit(do_not_specialize=["programs"])
+def _sum_kernel(
+    partial_sums, sums, programs, WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    """Add up the programs' partial sums, for some of the columns."""
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    row = tl.arange(0, ROWS)[:, None]
+    totals = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for first in range(0, programs, ROWS):
+        exists = (first + row < programs) & (column < WIDTH)
+        totals += tl.load(partial_sums + (first + row) * WIDTH + column, exists, 0.0)
+    place = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    tl.store(sums + place, tl.sum(totals, 0), place < WIDTH)
+
+
+def launch(width: int, backward: bool) -> Launch:
+    """How rows of that width are shared: about 64 features for each thread."""
+    threads = triton.next_power_of_2(max(1, width // 64))
+    warps = min(16, max(1, threads // 32))
+    return Launch(warps=warps, programs_each=max(1, 16 // warps))
 
 
 @functools.cache
-def _launch_settings(
+def _constants(
     n: int, h: int, groups: int, activation: str, dtype: torch.dtype, dropout: bool
 ) -> dict[str, Any]:
     (n_block, n_rest), (h_block, h_rest) = _blocks(n // groups), _blocks(h // groups)
-    threads = triton.next_power_of_2(max(1, (n + h) // FEATURES_PER_THREAD))
     return {
         "N": n,
         "H": h,
@@ -298,7 +348,6 @@ def _launch_settings(
         "ACTIVATION": activation,
         "EXACT": dtype == torch.float32,
         "DROPS": dropout,
-        "num_warps": min(16, max(1, threads // 32)),
     }
 
 
@@ -333,8 +382,9 @@ def mix_norm_activate(
     stride = (n + h + 8) // 8 * 8 if appends_one else n + h
     mixed = hidden.new_empty(rows, stride)
     means, roots = (gain.new_empty(rows, dtype=torch.float32) for _ in range(2))
-    settings = _launch_settings(n, h, groups, activation, hidden.dtype, dropout > 0)
-    _forward_kernel[(rows,)](
+    how = launch(n + h, backward=False)
+    programs = _processors(inputs.device) * how.programs_each
+    _forward_kernel[(min(programs, triton.cdiv(rows, how.rows)),)](
         inputs,
         hidden,
         gain,
@@ -342,13 +392,43 @@ def mix_norm_activate(
         mixed,
         means,
         roots,
+        rows,
         eps,
         seed,
         dropout,
+        ROWS=how.rows,
+        STAGES=how.stages,
         STRIDE=stride,
-        **settings,
+        num_warps=how.warps,
+        **_constants(n, h, groups, activation, hidden.dtype, dropout > 0),
     )
     return mixed, means, roots
+
+
+class NormGradients:
+    """Sums over all rows for the gradients of gain and shift, of several norms."""
+
+    def __init__(self, widths: list[int], rows: int, device: torch.device) -> None:
+        self.sizes = [2 * width for width in widths]
+        hows = [launch(width, backward=True) for width in widths]
+        blocks = max(triton.cdiv(rows, how.rows) for how in hows)
+        programs_each = max(how.programs_each for how in hows)
+        self.programs = min(blocks, _processors(device) * programs_each)
+        self._partial_sums = torch.empty(self.programs, sum(self.sizes), device=device)
+
+    def partial_sums(self, index: int) -> Tensor:
+        """Where the programs of one norm leave their sums, (programs, 2 * width)."""
+        return self._partial_sums[:, sum(self.sizes[:index]) :]
+
+    def total(self) -> list[Tensor]:
+        """Gradients of gain and shift of each norm, stacked as (2, width) in float32."""
+        width = sum(self.sizes)
+        sums = self._partial_sums.new_empty(width)
+        columns = 16
+        _sum_kernel[(triton.cdiv(width, columns),)](
+            self._partial_sums, sums, self.programs, WIDTH=width, ROWS=256, COLUMNS=columns
+        )
+        return [part.view(2, -1) for part in sums.split(self.sizes)]
 
 
 def mix_norm_activate_backward(
@@ -364,23 +444,22 @@ def mix_norm_activate_backward(
     dropout: float,
     seed: int,
     grad_inputs: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor]:
+    partial_sums: Tensor,
+) -> tuple[Tensor, Tensor]:
     """Gradients of `mix_norm_activate` for the gradient of its result, (rows, n + h).
 
+    Those of gain and shift are left in `partial_sums`, of `NormGradients`.
+
     Returns:
-        Gradients of inputs (added to `grad_inputs` in place where that is given), of hidden, and
-        of gain and shift, stacked as (2, n + h) in float32.
+        Gradients of inputs (added to `grad_inputs` in place where that is given) and of hidden.
     """
     (rows, n), h = inputs.shape, hidden.shape[1]
     adds = grad_inputs is not None
     if grad_inputs is None:
         grad_inputs = torch.empty_like(inputs)
     grad_hidden = torch.empty_like(hidden)
-    settings = _launch_settings(n, h, groups, activation, hidden.dtype, dropout > 0)
-    programs_each = max(1, WARPS_PER_PROCESSOR // settings["num_warps"])
-    programs = min(rows, _processors(inputs.device) * programs_each)
-    partial_sums = gain.new_empty(programs, 2, n + h, dtype=torch.float32)
-    _backward_kernel[(programs,)](
+    how = launch(n + h, backward=True)
+    _backward_kernel[(partial_sums.shape[0],)](
         grad_mixed,
         inputs,
         hidden,
@@ -394,11 +473,14 @@ def mix_norm_activate_backward(
         rows,
         seed,
         dropout,
+        partial_sums.stride(0),
         ADDS=adds,
-        STAGES=STAGES,
-        **settings,
+        ROWS=how.rows,
+        STAGES=how.stages,
+        num_warps=how.warps,
+        **_constants(n, h, groups, activation, hidden.dtype, dropout > 0),
     )
-    return grad_inputs, grad_hidden, partial_sums.sum(0)
+    return grad_inputs, grad_hidden
 
 
 @functools.cache

@@ -1,0 +1,184 @@
+"""A DeFINE unit as one differentiable function on a GPU: matrix products and one kernel between.
+
+Compared with the unit's own `forward` it saves the copies for concatenation and for transposing
+groups, and most of the launches. The gradients are exact, not approximated; it can be
+differentiated once.
+"""
+
+import functools
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+try:
+    from benchmarks.present_unit import mix_norm_kernels
+except ImportError:  # torch's CPU builds come without Triton
+    mix_norm_kernels = None
+
+# Up to this many entries a dense product is faster than its diagonal blocks alone.
+LARGEST_DENSE_PRODUCT = 1 << 19
+DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+# Beyond this a row doesn't fit the registers of one program.
+WIDEST_ROW = 16_384
+
+
+def can_fuse(unit: Any, inputs: Tensor) -> bool:
+    """Whether `fused_forward` serves this unit and these inputs; a CPU, for one, can't run it."""
+    return (
+        mix_norm_kernels is not None
+        and not torch.compiler.is_compiling()
+        and inputs.is_cuda
+        and inputs.dtype in DTYPES
+        and inputs.numel() > 0
+        and unit.has_fused_form
+        and _kernels_run(inputs.device)
+    )
+
+
+def has_fused_form(unit: Any) -> bool:
+    """Whether the kernels can stand for this kind of unit: linked, normalised, dense at the end."""
+    return (
+        unit.is_standard_kind
+        and all(groups & (groups - 1) == 0 for groups in unit.groups)
+        and unit.groups[-1] == 1
+        and max(linear.in_features for linear in unit.maps) <= WIDEST_ROW
+    )
+
+
+@functools.cache
+def _kernels_run(device: torch.device) -> bool:
+    """Try the kernels once: Triton needs a C compiler and a GPU that isn't too old."""
+    row, ones = torch.zeros(1, 8, device=device), torch.ones(16, device=device)
+    try:
+        mix_norm_kernels.mix_norm_activate(row, row, ones, ones, 1, 1e-5, "gelu", 0.0, 0, False)
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        warnings.warn(f"DeFINE units run unfused on {device}: {reason}", stacklevel=2)
+        return False
+    return True
+
+
+def fused_forward(unit: Any, inputs: Tensor) -> Tensor:
+    """`unit(inputs)`: (..., n) to (..., m), in autocast's dtype where that is on."""
+    dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else inputs.dtype
+    dropout = unit.dropout.p if unit.training else 0.0
+    # From the generator of the CPU, so that no value has to come back from the GPU.
+    seed = int(torch.randint(2**31, ()).item()) if dropout else 0
+    eps = unit.norms[0].eps
+    weights = [linear.kernel.to(dtype) for linear in unit.maps]
+    norms = [parameter for norm in unit.norms for parameter in (norm.weight, norm.bias)]
+    rows = inputs.reshape(-1, unit.input_dim).to(dtype).contiguous()
+    bias = unit.maps[-1].bias.to(dtype)
+    settings = (unit.mixed_groups, eps, unit.activation, dropout, seed)
+    with torch.autocast("cuda", enabled=False):
+        outputs = _FusedUnit.apply(settings, rows, bias, *weights, *norms)
+    return outputs.view(*inputs.shape[:-1], unit.output_dim)
+
+
+class _FusedUnit(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, settings: tuple[Any, ...], inputs: Tensor, bias: Tensor, *parameters: Tensor
+    ) -> Tensor:
+        groups, eps, activation, dropout, seed = settings
+        maps, norms = parameters[: len(groups) + 1], parameters[len(groups) + 1 :]
+        hidden, saved = _map(inputs, maps[0]), []
+        for index, (kernel, mixed_groups) in enumerate(zip(maps[1:], groups, strict=True)):
+            gain, shift = norms[2 * index : 2 * index + 2]
+            is_last = index == len(groups) - 1
+            mixed, means, roots = mix_norm_kernels.mix_norm_activate(
+                inputs,
+                hidden,
+                gain,
+                shift,
+                mixed_groups,
+                eps,
+                activation,
+                dropout,
+                seed + index,
+                appends_one=is_last,
+            )
+            saved += [hidden, mixed, means, roots]
+            if is_last:
+                hidden = torch.addmm(bias, mixed[:, : kernel.shape[1]], kernel[0])
+            else:
+                hidden = _map(mixed, kernel)
+        ctx.save_for_backward(inputs, *parameters, *saved)
+        ctx.settings = settings
+        return hidden
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        groups, _, activation, dropout, seed = ctx.settings
+        count = len(groups)
+        inputs, *rest = ctx.saved_tensors
+        maps, norms = rest[: count + 1], rest[count + 1 : 3 * count + 1]
+        saved = rest[3 * count + 1 :]
+        grad, grad_inputs = grad.contiguous(), None
+        grad_maps: list[Tensor] = []
+        grad_norms: list[Tensor] = []
+        for index in reversed(range(count)):
+            hidden, mixed, means, roots = saved[4 * index : 4 * index + 4]
+            gain, shift = norms[2 * index : 2 * index + 2]
+            kernel = maps[index + 1]
+            grad_maps.insert(0, _map_gradient(mixed, grad, kernel.shape[0]))
+            grad_mixed = _map(grad, kernel.transpose(1, 2))
+            grad_inputs, grad, sums = mix_norm_kernels.mix_norm_activate_backward(
+                grad_mixed,
+                inputs,
+                hidden,
+                gain,
+                shift,
+                means,
+                roots,
+                groups[index],
+                activation,
+                dropout,
+                seed + index,
+                grad_inputs,
+            )
+            grad_norms = [*sums.to(gain.dtype), *grad_norms]
+        grad_maps.insert(0, _map_gradient(inputs, grad, maps[0].shape[0]))
+        if ctx.needs_input_grad[1]:
+            _add_map(grad_inputs, grad, maps[0].transpose(1, 2))
+        # Reduce's input had a constant one at its end, whose weight is the bias.
+        width = maps[-1].shape[1]
+        grad_bias = grad_maps[-1][0, width]
+        grad_maps[-1] = grad_maps[-1][:, :width]
+        return None, grad_inputs, grad_bias, *grad_maps, *grad_norms
+
+
+def _by_group(rows: Tensor, groups: int) -> Tensor:
+    """(rows, width) seen as (groups, rows, width / groups), without a copy."""
+    return rows.view(rows.shape[0], groups, -1).transpose(0, 1)
+
+
+def _map(rows: Tensor, kernel: Tensor) -> Tensor:
+    """Each group's chunk times its matrix; the products are written where they belong."""
+    groups, _, width = kernel.shape
+    if groups == 1:
+        return rows @ kernel[0]
+    result = rows.new_empty(rows.shape[0], groups * width)
+    torch.bmm(_by_group(rows, groups), kernel, out=_by_group(result, groups))
+    return result
+
+
+def _add_map(result: Tensor, rows: Tensor, kernel: Tensor) -> None:
+    """Add `_map(rows, kernel)` to `result` in place."""
+    groups = kernel.shape[0]
+    _by_group(result, groups).baddbmm_(_by_group(rows, groups), kernel)
+
+
+def _map_gradient(rows: Tensor, grad: Tensor, groups: int) -> Tensor:
+    """Gradient of a map's matrices, (groups, in / groups, out / groups)."""
+    width_in, width_out = rows.shape[1] // groups, grad.shape[1] // groups
+    if groups == 1 or rows.shape[1] * grad.shape[1] <= LARGEST_DENSE_PRODUCT:
+        # Few small matrices over many rows leave most of a GPU idle; one product of everything
+        # with everything doesn't, and its diagonal blocks are the wanted ones.
+        blocks = (rows.T @ grad).view(groups, width_in, groups, width_out)
+        return blocks.diagonal(dim1=0, dim2=2).movedim(-1, 0).contiguous()
+    return torch.bmm(_by_group(rows, groups).transpose(1, 2), _by_group(grad, groups))
