@@ -126,7 +126,7 @@ class _FusedUnit(torch.autograd.Function):
         )
         grads_out = [grad]
         for index in reversed(range(count)):
-            hidden, mixed, means, roots = saved[4 * index : 4 * index + 4]
+            hidden, _, means, roots = saved[4 * index : 4 * index + 4]
             gain, shift = norms[2 * index : 2 * index + 2]
             grad_mixed = _map(grad, maps[index + 1].transpose(1, 2))
             grad_inputs, grad = mix_norm_kernels.mix_norm_activate_backward(

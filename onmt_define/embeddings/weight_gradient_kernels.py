@@ -139,6 +139,7 @@ def weight_gradients(
     Returns:
         Of each map (groups, width_in / groups, width_out / groups), in the type of `rows_in`.
     """
+    rows_in, rows_out = ([_aligned(rows) for rows in side] for side in (rows_in, rows_out))
     count, device = rows_in[0].shape[0], rows_in[0].device
     tiles, tile_count, entries, aligned = _tiles(tuple(shapes), tiling, device)
     processors = torch.cuda.get_device_properties(device).multi_processor_count
@@ -180,6 +181,11 @@ def weight_gradients(
         part.view(shape.groups, shape.width_in // shape.groups, shape.width_out // shape.groups)
         for part, shape in zip(sums.split(sizes), shapes, strict=True)
     ]
+
+
+def _aligned(rows: Tensor) -> Tensor:
+    """A view may begin anywhere; the kernel takes 16 bytes at a time."""
+    return rows if rows.data_ptr() % 16 == 0 else rows.clone()
 
 
 @functools.cache
