@@ -12,7 +12,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import torch
 import triton
-import triton.language as tl
 from benchmarks.present_unit import fused_unit as old
 from benchmarks.present_unit import mix_norm_kernels as old_mix
 from benchmarks.unit import (
@@ -32,97 +31,14 @@ from onmt_define.embeddings import mix_norm_kernels as mix
 
 T0 = time.time()
 DEVICE = os.environ.get("CANDIDATES_DEVICE", "cuda")
-LAUNCH = mix.launch
 TILINGS = [
-    wg.Tiling(128, 128, 64, 8, 3, 2),
-    wg.Tiling(128, 128, 64, 8, 3, 1),
-    wg.Tiling(128, 128, 64, 8, 4, 1),
-    wg.Tiling(128, 128, 64, 4, 3, 2),
-    wg.Tiling(128, 128, 128, 8, 3, 1),
     wg.Tiling(128, 256, 64, 8, 3, 1),
-    wg.Tiling(256, 128, 64, 8, 3, 1),
-    wg.Tiling(128, 128, 32, 8, 4, 2),
-    wg.Tiling(64, 128, 64, 4, 4, 3),
+    wg.Tiling(128, 256, 64, 8, 4, 1),
+    wg.Tiling(128, 128, 64, 4, 3, 2),
 ]
-# rows, warps, programs each, stages
-LAUNCHES = [
-    (1, 1, 16, 3),
-    (1, 2, 8, 3),
-    (1, 4, 4, 3),
-    (1, 4, 8, 1),
-    (2, 4, 4, 3),
-    (4, 4, 4, 2),
-    (2, 2, 8, 2),
-]
-PRODUCTS = [
-    (128, 128, 64, 8, 3),
-    (128, 256, 64, 8, 3),
-    (128, 64, 64, 4, 4),
-    (64, 128, 64, 4, 4),
-    (128, 128, 32, 4, 4),
-]
-
-
-@triton.jit
-def product_kernel(
-    source,
-    matrix,
-    result,
-    rows,
-    stride_in,
-    stride_out,
-    matrix_group,
-    matrix_in,
-    matrix_out,
-    CI: tl.constexpr,
-    CO: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
-    BK: tl.constexpr,
-):
-    tiles = tl.cdiv(CO, BN)
-    group = tl.program_id(1)
-    m, n = tl.program_id(0) // tiles, tl.program_id(0) % tiles
-    row, column, k = m * BM + tl.arange(0, BM), n * BN + tl.arange(0, BN), tl.arange(0, BK)
-    a = source + row[:, None] * stride_in + (group * CI + k)[None, :]
-    b = matrix + group * matrix_group + k[:, None] * matrix_in + column[None, :] * matrix_out
-    acc = tl.zeros((BM, BN), tl.float32)
-    for first in range(0, CI, BK):
-        at = tl.load(a, (row < rows)[:, None] & (first + k < CI)[None, :], 0.0)
-        bt = tl.load(b, (first + k < CI)[:, None] & (column < CO)[None, :], 0.0)
-        acc = tl.dot(at, bt, acc)
-        a += BK
-        b += BK * matrix_in
-    out = result + row[:, None] * stride_out + (group * CO + column)[None, :]
-    tl.store(out, acc.to(result.dtype.element_ty), (row < rows)[:, None] & (column < CO)[None, :])
-
-
-def product(rows, kernel, config):
-    bm, bn, bk, warps, stages = config
-    groups, ci, co = kernel.shape
-    result = rows.new_empty(rows.shape[0], groups * co)
-    grid = (triton.cdiv(rows.shape[0], bm) * triton.cdiv(co, bn), groups)
-    product_kernel[grid](
-        rows,
-        kernel,
-        result,
-        rows.shape[0],
-        rows.stride(0),
-        groups * co,
-        *kernel.stride(),
-        CI=ci,
-        CO=co,
-        BM=bm,
-        BN=bn,
-        BK=bk,
-        num_warps=warps,
-        num_stages=stages,
-    )
-    return result
-
-
-def dense(kernel):
-    return torch.block_diag(*kernel)
+# warps, programs each, stages
+FORWARD = [(1, 16, 3), (1, 1 << 16, 1), (2, 1 << 16, 1), (4, 1 << 16, 1)]
+BACKWARD = [(1, 16, 3), (1, 12, 2), (2, 8, 3), (2, 6, 2), (4, 3, 3), (4, 3, 2), (8, 2, 2)]
 
 
 class Case:
@@ -186,21 +102,15 @@ class Case:
         # Products
         for index, linear in enumerate(unit.maps):
             kernel = linear.kernel.detach()
+            aligned = all(width % 8 == 0 for width in kernel.shape[1:])
             for way, source, matrix in (
                 ("forward", rows_in[index][:, : linear.in_features], kernel),
                 ("dX", rows_out[index], kernel.transpose(1, 2)),
             ):
                 source = source.contiguous()
-                name = f"{way} {index}"
-                yield f"{name}: present", lambda s=source, k=matrix: old._map(s, k)
-                if linear.groups > 1:
-                    yield f"{name}: dense", lambda s=source, k=matrix: s @ dense(k)
-                for config in PRODUCTS:
-                    if depth_is_short(unit) or config == PRODUCTS[0]:
-                        yield (
-                            f"{name}: {config}",
-                            lambda s=source, k=matrix, c=config: product(s, k, c),
-                        )
+                if not aligned and linear.groups > 1:
+                    yield f"{way} {index}: present", lambda s=source, k=matrix: old._map(s, k)
+                    yield f"{way} {index}: new", lambda s=source, k=matrix: new._map(s, k)
         # Between the products
         for index, norm in enumerate(unit.norms):
             width = norm.weight.shape[0]
@@ -213,29 +123,32 @@ class Case:
             back = (grads, inputs, hidden, gain, shift, means, roots, groups, "gelu", 0.0, 0, extra)
             yield f"mix {index}: present", lambda a=arguments: old_mix.mix_norm_activate(*a)
             yield f"mix bwd {index}: present", lambda b=back: old_mix.mix_norm_activate_backward(*b)
-            for launch in LAUNCHES if depth_is_short(unit) else [None]:
-                how = mix.Launch(*launch) if launch else None
-                yield f"mix {index}: {launch}", lambda a=arguments, h=how: self.mixed(a, h)
+            for launch in FORWARD if unit.depth == 3 else FORWARD[:2]:
                 yield (
-                    f"mix bwd {index}: {launch}",
-                    lambda b=back, h=how, w=width: self.mixed_back(b, h, w),
+                    f"mix {index} ({width}): {launch}",
+                    lambda a=arguments, h=mix.Launch(*launch): self.mixed(a, h),
+                )
+            for launch in BACKWARD if unit.depth == 3 else BACKWARD[:3]:
+                yield (
+                    f"mix bwd {index} ({width}): {launch}",
+                    lambda b=back, h=mix.Launch(*launch): self.mixed_back(b, h),
                 )
 
     def mixed(self, arguments, how):
-        mix.launch = (lambda *_, **__: how) if how else LAUNCH
+        kept, mix.forward_launch = mix.forward_launch, lambda _: how
         try:
             return mix.mix_norm_activate(*arguments)
         finally:
-            mix.launch = LAUNCH
+            mix.forward_launch = kept
 
-    def mixed_back(self, arguments, how, width):
-        mix.launch = (lambda *_, **__: how) if how else LAUNCH
+    def mixed_back(self, arguments, how):
+        kept, mix.backward_launch = mix.backward_launch, lambda _: how
         try:
-            sums = mix.NormGradients([width], self.shape[0], arguments[0].device)
-            mix.mix_norm_activate_backward(*arguments, sums.partial_sums(0))
+            sums = mix.NormGradients([arguments[3]], self.shape[0])
+            mix.mix_norm_activate_backward(*arguments, sums, 0)
             return sums.total()
         finally:
-            mix.launch = LAUNCH
+            mix.backward_launch = kept
 
     def check(self):
         """Relative errors against plain float32."""
@@ -272,22 +185,14 @@ class Case:
             for _ in range(10):
                 step()
             torch.cuda.synchronize()
-        total = 0.0
-        events = sorted(profile.events(), key=lambda e: e.time_range.start)
-        order, sums = [], defaultdict(float)
-        each = len(events) // 10
-        for place, event in enumerate(events[: each * 10]):
-            sums[place % each] += event.time_range.elapsed_us() / 10
-            if place < each:
-                order.append(event.name)
-        for place, name in enumerate(order):
-            total += sums[place]
-            print(f"    {sums[place]:8.1f} us  {name[:110]}")
-        print(f"    {total:8.1f} us  total of {each} kernels ({len(events)} events)")
-
-
-def depth_is_short(unit):
-    return unit.depth == 3
+        sums, calls = defaultdict(float), defaultdict(int)
+        for event in profile.events():
+            if event.device_type == torch.autograd.DeviceType.CUDA:
+                sums[event.name] += event.time_range.elapsed_us() / 10
+                calls[event.name] += 1
+        for name in sorted(sums, key=sums.get, reverse=True):
+            print(f"    {sums[name]:8.1f} us  {calls[name] / 10:4.1f} x {name[:110]}")
+        print(f"    {sum(sums.values()):8.1f} us  total")
 
 
 def compile_share(index, of):
@@ -362,7 +267,7 @@ def main():
                     f"     failed     {name}: {type(error).__name__}: {str(error)[:150]!r}",
                     flush=True,
                 )
-        for name, forward in (("present", old.fused_forward), ("new", new.fused_forward)):
+        for name, forward in (("new", new.fused_forward),):
             print(f"  kernels of one step, {name}")
             try:
                 case.profile(forward)

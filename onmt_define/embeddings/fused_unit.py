@@ -16,12 +16,16 @@ from torch.autograd.function import once_differentiable
 
 try:
     from onmt_define.embeddings import mix_norm_kernels, weight_gradient_kernels
-    from onmt_define.embeddings.weight_gradient_kernels import MapShape, Tiling
+    from onmt_define.embeddings.weight_gradient_kernels import MapShape
 except ImportError:  # torch's CPU builds come without Triton
     mix_norm_kernels = None
 
 # Up to this many entries a dense product is faster than its diagonal blocks alone.
 LARGEST_DENSE_PRODUCT = 1 << 19
+# Up to this many entries all gradients of weights together are faster with the tokens split.
+LARGEST_SPLIT_GRADIENTS = 1 << 20
+# Widths that are no multiple of this make cuBLAS fall back to kernels of older cards.
+ALIGNED = 8
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 # Beyond this a row doesn't fit the registers of one program.
 WIDEST_ROW = 16_384
@@ -121,9 +125,7 @@ class _FusedUnit(torch.autograd.Function):
         maps, norms = rest[: count + 1], rest[count + 1 : 3 * count + 1]
         saved = rest[3 * count + 1 :]
         grad, grad_inputs = grad.contiguous(), None
-        norm_gradients = mix_norm_kernels.NormGradients(
-            [gain.shape[0] for gain in norms[::2]], inputs.shape[0], inputs.device
-        )
+        norm_gradients = mix_norm_kernels.NormGradients(norms[::2], inputs.shape[0])
         grads_out = [grad]
         for index in reversed(range(count)):
             hidden, _, means, roots = saved[4 * index : 4 * index + 4]
@@ -142,19 +144,19 @@ class _FusedUnit(torch.autograd.Function):
                 dropout,
                 seed + index,
                 grad_inputs,
-                norm_gradients.partial_sums(index),
+                norm_gradients,
+                index,
             )
             grads_out.insert(0, grad)
         if ctx.needs_input_grad[1]:
             _add_map(grad_inputs, grad, maps[0].transpose(1, 2))
-        grad_norms = [part.to(norms[0].dtype) for sums in norm_gradients.total() for part in sums]
         rows_in = [inputs, *saved[1::4]]
         grad_maps = _map_gradients(rows_in, grads_out, maps)
         # Reduce's input had a constant one at its end, whose weight is the bias.
         width = maps[-1].shape[1]
         grad_bias = grad_maps[-1][0, width]
         grad_maps[-1] = grad_maps[-1][:, :width]
-        return None, grad_inputs, grad_bias, *grad_maps, *grad_norms
+        return None, grad_inputs, grad_bias, *grad_maps, *norm_gradients.total()
 
 
 def _by_group(rows: Tensor, groups: int) -> Tensor:
@@ -164,12 +166,33 @@ def _by_group(rows: Tensor, groups: int) -> Tensor:
 
 def _map(rows: Tensor, kernel: Tensor) -> Tensor:
     """Each group's chunk times its matrix; the products are written where they belong."""
-    groups, _, width = kernel.shape
+    groups, width_in, width_out = kernel.shape
     if groups == 1:
         return rows @ kernel[0]
-    result = rows.new_empty(rows.shape[0], groups * width)
-    torch.bmm(_by_group(rows, groups), kernel, out=_by_group(result, groups))
+    if rows.dtype != torch.float32 and width_out % ALIGNED and groups == 2:
+        return rows @ torch.block_diag(*kernel)
+    result = rows.new_empty(rows.shape[0], groups * width_out)
+    chunks = _by_group(rows, groups)
+    if rows.dtype != torch.float32 and width_in % ALIGNED and width_out % ALIGNED == 0:
+        chunks, kernel = _aligned_chunks(rows, kernel)
+    torch.bmm(chunks, kernel, out=_by_group(result, groups))
     return result
+
+
+def _aligned_chunks(rows: Tensor, kernel: Tensor) -> tuple[Tensor, Tensor]:
+    """Wider chunks that begin at aligned places, and matrices that meet the excess with zeros."""
+    groups, width_in, width_out = kernel.shape
+    step = width_in // ALIGNED * ALIGNED
+    wide = rows.shape[1] - (groups - 1) * step
+    if rows.shape[1] % ALIGNED:
+        return _by_group(rows, groups), kernel
+    chunks = rows.as_strided((groups, rows.shape[0], wide), (step, rows.shape[1], 1))
+    padded = kernel.new_zeros(groups, wide, width_out)
+    # Group i begins i * (width_in - step) lines later than its aligned chunk.
+    shift = width_in - step
+    strides = (padded.stride(0) + shift * width_out, width_out, 1)
+    padded.as_strided(kernel.shape, strides).copy_(kernel)
+    return chunks, padded
 
 
 def _add_map(result: Tensor, rows: Tensor, kernel: Tensor) -> None:
@@ -182,7 +205,7 @@ def _map_gradients(
     rows_in: list[Tensor], grads_out: list[Tensor], maps: list[Tensor]
 ) -> list[Tensor]:
     """Gradient of each map's matrices; Reduce's with one more line, for its bias."""
-    if rows_in[0].dtype == torch.float32:
+    if rows_in[0].dtype == torch.float32 or _suits_library(maps):
         return [
             _map_gradient(rows, grad, kernel.shape[0])
             for rows, grad, kernel in zip(rows_in, grads_out, maps, strict=True)
@@ -192,7 +215,16 @@ def _map_gradients(
         groups, chunk_in, chunk_out = kernel.shape
         shapes.append(MapShape(groups * chunk_in, groups * chunk_out, groups, rows.shape[1]))
     shapes[-1] = dataclasses.replace(shapes[-1], width_in=shapes[-1].width_in + 1)
-    return weight_gradient_kernels.weight_gradients(rows_in, grads_out, shapes, Tiling())
+    tiling = weight_gradient_kernels.tiling(shapes)
+    return weight_gradient_kernels.weight_gradients(rows_in, grads_out, shapes, tiling)
+
+
+def _suits_library(maps: list[Tensor]) -> bool:
+    """Whether the gradients are large enough to fill a GPU one by one, and aligned."""
+    widths = [width for kernel in maps for width in kernel.shape[1:]]
+    return all(width % ALIGNED == 0 for width in widths) and (
+        sum(kernel.numel() for kernel in maps) > LARGEST_SPLIT_GRADIENTS
+    )
 
 
 def _map_gradient(rows: Tensor, grad: Tensor, groups: int) -> Tensor:
