@@ -17,10 +17,16 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# Widths of rows at which another way of sharing them is faster.
-NARROW_ROW, WIDE_ROW = 512, 2048
+from onmt_define.embeddings.short_gelu import DERIVATIVE, EXPONENT, LARGEST_SQUARE
+
+# A kernel sees numbers of its module only in this form.
+EXPONENT_1, EXPONENT_3, EXPONENT_5 = (tl.constexpr(value) for value in EXPONENT)
+DERIVATIVE_1, DERIVATIVE_3, DERIVATIVE_5 = (tl.constexpr(value) for value in DERIVATIVE)
+HIGHEST_SQUARE = tl.constexpr(LARGEST_SQUARE)
 # Programs for each processor that are never fewer than the rows.
 ONE_ROW_EACH = 1 << 16
+# Part of the programs' sums that one program adds up at a time.
+ROWS_AT_ONCE, COLUMNS_AT_ONCE = 256, 16
 
 
 @dataclass(frozen=True)
@@ -40,21 +46,19 @@ class Launch:
 def _normal_distribution(x, EXACT: tl.constexpr):
     """Cumulative probability of the standard normal distribution at x, and x times its density.
 
-    For 16 bits the logistic function of an odd polynomial (fitted; GELU comes within
-    3e-5 and its slope within 2e-4 of the exact ones, less than 16 bits show).
+    Exact to float32's rounding, or as `short_gelu.py` describes.
     """
     if EXACT:
         cumulative = 0.5 * (1.0 + tl.erf(x * 0.7071067811865476))
         by_density = x * 0.3989422804014327 * tl.exp2(-0.7213475204444817 * x * x)
     else:
-        square = tl.minimum(x * x, 20.25)
-        inverse = 1.0 + tl.exp2(
-            x * (-2.301120433 + square * (-0.106776772 + square * 0.0010144881))
-        )
+        square = tl.minimum(x * x, HIGHEST_SQUARE)
+        exponent = x * (EXPONENT_1 + square * (EXPONENT_3 + square * EXPONENT_5))
+        inverse = 1.0 + tl.exp2(-exponent)
         # One instruction, which a division isn't.
         cumulative = tl.rsqrt(inverse * inverse)
-        slope = x * (1.59501514 + square * (0.222036056 + square * -0.0035159477))
-        by_density = (cumulative - cumulative * cumulative) * slope
+        slope = DERIVATIVE_1 + square * (DERIVATIVE_3 + square * DERIVATIVE_5)
+        by_density = (cumulative - cumulative * cumulative) * (x * slope)
     return cumulative, by_density
 
 
@@ -183,6 +187,11 @@ def _forward_kernel(
     THREADS: tl.constexpr,
     STRIDE: tl.constexpr,
 ):
+    """inputs (rows, N) and hidden (rows, H) to mixed (rows, N + H, and what STRIDE has more).
+
+    Also means and roots (rows) for the way back; gain and shift are (N + H). Of a row, x and u are
+    the two pieces of the inputs' chunks, y and v those of the hidden ones, (GROUPS, columns) each.
+    """
     WIDTH: tl.constexpr = N + H
     CN: tl.constexpr = N // GROUPS
     CH: tl.constexpr = H // GROUPS
@@ -257,6 +266,11 @@ def _backward_kernel(
     THREADS: tl.constexpr,
     ADDS: tl.constexpr,
 ):
+    """grad_mixed (rows, N + H) to grad_inputs (rows, N) and grad_hidden (rows, H).
+
+    Each program leaves the sums over its rows for the gradients of gain and shift, one after the
+    other, in partial_sums (programs, partial_stride). Pieces are called as in the other kernel.
+    """
     WIDTH: tl.constexpr = N + H
     CN: tl.constexpr = N // GROUPS
     CH: tl.constexpr = H // GROUPS
@@ -335,10 +349,10 @@ def _store_sums(partial_sums, places, exists, gains, shifts, WIDTH: tl.constexpr
 
 
 @triton.jit(do_not_specialize=["programs"])
-def _sum_kernel(
+def _sum_programs_kernel(
     partial_sums, sums, programs, WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):
-    """Add up the programs' partial sums, for some of the columns."""
+    """Add up partial sums (programs, WIDTH) to sums (WIDTH), for COLUMNS of the columns."""
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     row = tl.arange(0, ROWS)[:, None]
     totals = tl.zeros((ROWS, COLUMNS), tl.float32)
@@ -350,21 +364,27 @@ def _sum_kernel(
 
 
 def forward_launch(width: int) -> Launch:
-    """How rows of that width are shared: narrow ones many to a program, others one each."""
-    if width <= NARROW_ROW:
+    """The fastest of those measured: narrow rows many to a program, others one each."""
+    if width <= 512:
         return Launch(warps=1, programs_each=16)
-    return Launch(warps=_warps(width), programs_each=ONE_ROW_EACH)
+    # Nothing to fetch ahead where there is one row.
+    return Launch(warps=_warps(width), programs_each=ONE_ROW_EACH, stages=1)
 
 
 def backward_launch(width: int) -> Launch:
-    """How rows up to that width are shared: a wide row's sums need several warps' registers."""
-    if width <= WIDE_ROW:
-        return Launch(warps=_warps(width), programs_each=max(1, 16 // _warps(width)))
-    return Launch(warps=4 if width <= 2 * WIDE_ROW else 8, programs_each=3)
+    """The fastest of those measured up to 2,624 features: a wide row takes more registers.
+
+    Norms of one unit share a launch, so the widest alone may have a faster one.
+    """
+    if width <= 736:
+        return Launch(warps=1, programs_each=16)
+    if width <= 2688:
+        return Launch(warps=2, programs_each=8)
+    return Launch(warps=4 if width <= 4096 else 8, programs_each=3)
 
 
 def _warps(width: int) -> int:
-    """About 64 features for each thread."""
+    """As few as hold a row with up to about 64 features in each thread."""
     return min(16, max(1, triton.next_power_of_2(max(1, width // 64)) // 32))
 
 
@@ -382,7 +402,7 @@ def _constants(
         "H_BLOCK": h_block,
         "H_REST": h_rest,
         "ACTIVATION": activation,
-        "EXACT": dtype == torch.float32,
+        "EXACT": dtype != torch.bfloat16,
         "DROPS": dropout,
     }
 
@@ -461,9 +481,13 @@ class NormGradients:
         """Gradients of gain and shift, of one norm after the other."""
         width = sum(self.sizes)
         sums = self._partial_sums.new_empty(width, dtype=self.dtype)
-        columns = 16
-        _sum_kernel[(triton.cdiv(width, columns),)](
-            self._partial_sums, sums, self.programs, WIDTH=width, ROWS=256, COLUMNS=columns
+        _sum_programs_kernel[(triton.cdiv(width, COLUMNS_AT_ONCE),)](
+            self._partial_sums,
+            sums,
+            self.programs,
+            WIDTH=width,
+            ROWS=ROWS_AT_ONCE,
+            COLUMNS=COLUMNS_AT_ONCE,
         )
         return [half for part in sums.split(self.sizes) for half in part.chunk(2)]
 

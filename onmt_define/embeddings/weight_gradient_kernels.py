@@ -9,50 +9,23 @@ Rows are read from the full width of a tensor, wherever a group begins, which ke
 also for groups whose width isn't a multiple of eight.
 """
 
-import functools
-from dataclasses import dataclass
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-# Entries that one load of a thread brings at most: 16 bytes.
-WIDEST_LOAD = 8
-# Entries of all gradients together.
-FEW_ENTRIES = 1 << 19
+from onmt_define.embeddings.weight_gradient_tiles import (
+    MapShape,
+    Tile,
+    Tiling,
+    alignment,
+    tiles_on,
+)
+
 # Lines of a tile that one program adds up over the splits.
 LINES_AT_ONCE = 16
-
-
-@dataclass(frozen=True)
-class Tiling:
-    """Sizes of the tile of one program, and how a GPU's processor runs it."""
-
-    block_in: int = 128
-    block_out: int = 128
-    block_rows: int = 64
-    warps: int = 8
-    stages: int = 3
-    # Programs for each of the GPU's processors: as many as its shared memory holds at once.
-    programs_each: int = 2
-
-
-@dataclass(frozen=True)
-class MapShape:
-    """Widths of a map: features in and out, groups, and of the rows that hold the features in."""
-
-    width_in: int
-    width_out: int
-    groups: int
-    row_width: int
-
-
-def tiling(shapes: list[MapShape]) -> Tiling:
-    """The fastest of those measured: a large tile where there are few, one to a processor."""
-    if sum(shape.width_in * shape.width_out // shape.groups for shape in shapes) <= FEW_ENTRIES:
-        return Tiling(block_out=256, programs_each=1)
-    return Tiling(warps=4)
+# Fewer rows than this aren't worth a split.
+FEWEST_ROWS = 256
 
 
 # Triton would compile anew for a number that happens to be a multiple of 16.
@@ -71,17 +44,23 @@ def _tile_kernel(
     BLOCK_OUT: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
 ):
+    """Add up one tile's products (BLOCK_IN, BLOCK_OUT) over the `rows_each` rows of one split.
+
+    rows_in and rows_out are tuples of each map's (count, row width), tiles is (tiles, FIELDS) as in
+    `Tile`, and partial_sums (splits, tiles, BLOCK_IN, BLOCK_OUT) in float32.
+    """
     tile, split = tl.program_id(0) % tile_count, tl.program_id(0) // tile_count
     fields = tiles + tile * FIELDS
-    layer = tl.load(fields)
+    map_index = tl.load(fields)
     stride_in = tl.multiple_of(tl.load(fields + 1), ALIGNED)
     stride_out = tl.multiple_of(tl.load(fields + 2), ALIGNED)
     column_in = tl.multiple_of(tl.load(fields + 3), ALIGNED) + tl.arange(0, BLOCK_IN)
     column_out = tl.multiple_of(tl.load(fields + 4), ALIGNED) + tl.arange(0, BLOCK_OUT)
+    # A tuple of pointers can't be indexed by a number that only the GPU knows.
     source_in, source_out = rows_in[0], rows_out[0]
     for index in tl.static_range(1, len(rows_in)):
-        source_in = tl.where(layer == index, rows_in[index], source_in)
-        source_out = tl.where(layer == index, rows_out[index], source_out)
+        source_in = tl.where(map_index == index, rows_in[index], source_in)
+        source_out = tl.where(map_index == index, rows_out[index], source_out)
 
     start = split * rows_each
     end = tl.minimum(start + rows_each, count)
@@ -104,7 +83,7 @@ def _tile_kernel(
 
 
 @triton.jit(do_not_specialize=["splits"])
-def _sum_kernel(
+def _sum_splits_kernel(
     partial_sums,
     result,
     tiles,
@@ -114,7 +93,10 @@ def _sum_kernel(
     BLOCK_OUT: tl.constexpr,
     PIECE: tl.constexpr,
 ):
-    """Add up `PIECE` lines of one tile over the splits, and put them where the gradient is."""
+    """Add up `PIECE` lines of one tile over the splits, and put them where the gradient is.
+
+    result is the gradients of all maps, one after the other, each (groups, chunk in, chunk out).
+    """
     tile = tl.program_id(0)
     fields = tiles + tile * FIELDS
     in_tile = tl.program_id(1) * PIECE + tl.arange(0, PIECE)
@@ -144,29 +126,48 @@ def weight_gradients(
         rows_in: what each map saw, (rows, row_width); features past `width_in` are left out.
         rows_out: gradient of what it gave, (rows, width_out).
         shapes: of each map.
+        tiling: `weight_gradient_tiles.choose_tiling` says which.
 
     Returns:
         Of each map (groups, width_in / groups, width_out / groups), in the type of `rows_in`.
     """
     rows_in, rows_out = ([_aligned(rows) for rows in side] for side in (rows_in, rows_out))
-    count, device = rows_in[0].shape[0], rows_in[0].device
-    tiles, tile_count, entries, aligned = _tiles(tuple(shapes), tiling, device)
-    processors = torch.cuda.get_device_properties(device).multi_processor_count
-    splits = max(1, min(processors * tiling.programs_each // tile_count, -(-count // 256)))
-    rows_each = -(-count // splits)
-    rows_each += -rows_each % tiling.block_rows
-    splits = -(-count // rows_each)
-    block = (tiling.block_in, tiling.block_out)
-    partial_sums = torch.empty(splits * tile_count, *block, dtype=torch.float32, device=device)
-    _tile_kernel[(tile_count * splits,)](
+    tiles = tiles_on(tuple(shapes), tiling, rows_in[0].device)
+    partial_sums = _partial_sums(rows_in, rows_out, tiles, alignment(shapes), tiling)
+    entries = [shape.entries for shape in shapes]
+    result = rows_in[0].new_empty(sum(entries))
+    _sum_splits_kernel[(len(tiles), tiling.block_in // LINES_AT_ONCE)](
+        partial_sums,
+        result,
+        tiles,
+        len(partial_sums),
+        FIELDS=len(Tile._fields),
+        BLOCK_IN=tiling.block_in,
+        BLOCK_OUT=tiling.block_out,
+        PIECE=LINES_AT_ONCE,
+    )
+    parts = zip(result.split(entries), shapes, strict=True)
+    return [part.view(shape.gradient) for part, shape in parts]
+
+
+def _partial_sums(
+    rows_in: list[Tensor], rows_out: list[Tensor], tiles: Tensor, aligned: int, tiling: Tiling
+) -> Tensor:
+    """Every tile's sums over each split of the rows, (splits, tiles, block_in, block_out)."""
+    count = rows_in[0].shape[0]
+    rows_each = _rows_each(count, len(tiles), tiling, rows_in[0].device)
+    splits = triton.cdiv(count, rows_each)
+    shape = (splits, len(tiles), tiling.block_in, tiling.block_out)
+    sums = rows_in[0].new_empty(shape, dtype=torch.float32)
+    _tile_kernel[(splits * len(tiles),)](
         tuple(rows_in),
         tuple(rows_out),
-        partial_sums,
+        sums,
         tiles,
         count,
         rows_each,
-        tile_count,
-        FIELDS=tiles.shape[1],
+        len(tiles),
+        FIELDS=len(Tile._fields),
         ALIGNED=aligned,
         BLOCK_IN=tiling.block_in,
         BLOCK_OUT=tiling.block_out,
@@ -174,74 +175,17 @@ def weight_gradients(
         num_warps=tiling.warps,
         num_stages=tiling.stages,
     )
-    sums = torch.empty(entries, dtype=rows_in[0].dtype, device=device)
-    _sum_kernel[(tile_count, tiling.block_in // LINES_AT_ONCE)](
-        partial_sums,
-        sums,
-        tiles,
-        splits,
-        FIELDS=tiles.shape[1],
-        BLOCK_IN=tiling.block_in,
-        BLOCK_OUT=tiling.block_out,
-        PIECE=LINES_AT_ONCE,
-    )
-    sizes = [shape.width_in * shape.width_out // shape.groups for shape in shapes]
-    return [
-        part.view(shape.groups, shape.width_in // shape.groups, shape.width_out // shape.groups)
-        for part, shape in zip(sums.split(sizes), shapes, strict=True)
-    ]
+    return sums
+
+
+def _rows_each(count: int, tile_count: int, tiling: Tiling, device: torch.device) -> int:
+    """Rows of one split: as many splits as keep all processors busy at once."""
+    processors = torch.cuda.get_device_properties(device).multi_processor_count
+    splits = processors * tiling.programs_each // tile_count
+    splits = max(1, min(splits, triton.cdiv(count, FEWEST_ROWS)))
+    return triton.cdiv(triton.cdiv(count, splits), tiling.block_rows) * tiling.block_rows
 
 
 def _aligned(rows: Tensor) -> Tensor:
     """A view may begin anywhere; the kernel takes 16 bytes at a time."""
     return rows if rows.data_ptr() % 16 == 0 else rows.clone()
-
-
-@functools.cache
-def _tiles(
-    shapes: tuple[MapShape, ...], tiling: Tiling, device: torch.device
-) -> tuple[Tensor, int, int, int]:
-    """Where every tile lies, how many there are, entries of all gradients, alignment of rows."""
-    aligned = WIDEST_LOAD
-    while any(shape.row_width % aligned or shape.width_out % aligned for shape in shapes):
-        aligned //= 2
-    tiles, place = [], 0
-    for layer, shape in enumerate(shapes):
-        chunks = (shape.width_in // shape.groups, shape.width_out // shape.groups)
-        tiles += [
-            (layer, shape.row_width, shape.width_out, *corner, *chunks, *limits, place)
-            for corner, limits in _tiles_of_map(*chunks, shape.groups, tiling, aligned)
-        ]
-        place += shape.width_in * chunks[1]
-    return torch.tensor(tiles, dtype=torch.int32).to(device), len(tiles), place, aligned
-
-
-def _tiles_of_map(
-    chunk_in: int, chunk_out: int, groups: int, tiling: Tiling, aligned: int
-) -> list[tuple[tuple[int, int], tuple[int, ...]]]:
-    """First feature in and out of each tile, and the range of features in and out it stands for.
-
-    Neighbouring groups that fit into one tile together share it.
-    """
-    shared = 1
-    while (
-        groups % (2 * shared) == 0
-        and 2 * shared * chunk_in <= tiling.block_in
-        and 2 * shared * chunk_out <= tiling.block_out
-    ):
-        shared *= 2
-    tiles = []
-    for group in range(0, groups, shared):
-        limits_in = (group * chunk_in, (group + shared) * chunk_in)
-        limits_out = (group * chunk_out, (group + shared) * chunk_out)
-        tiles += [
-            ((first_in, first_out), (*limits_in, *limits_out))
-            for first_in in _starts(*limits_in, tiling.block_in, aligned)
-            for first_out in _starts(*limits_out, tiling.block_out, aligned)
-        ]
-    return tiles
-
-
-def _starts(start: int, end: int, block: int, aligned: int) -> range:
-    """Where blocks that cover `start` to `end` begin, each at a multiple of `aligned`."""
-    return range(start // aligned * aligned, end, block)
