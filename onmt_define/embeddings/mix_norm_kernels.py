@@ -29,19 +29,6 @@ ONE_ROW_EACH = 1 << 16
 ROWS_AT_ONCE, COLUMNS_AT_ONCE = 256, 16
 
 
-@dataclass(frozen=True)
-class Launch:
-    """How a GPU's processors share the rows."""
-
-    # Warps of one program, which works on one row at a time.
-    warps: int = 1
-    # Programs for each processor. In the backward pass each adds up its rows' gradients of gain
-    # and shift, so more of them mean more parallel work and more partial sums.
-    programs_each: int = 16
-    # Rows on their way from memory while one is worked on.
-    stages: int = 3
-
-
 @triton.jit
 def _normal_distribution(x, EXACT: tl.constexpr):
     """Cumulative probability of the standard normal distribution at x, and x times its density.
@@ -361,6 +348,19 @@ def _sum_programs_kernel(
         totals += tl.load(partial_sums + (first + row) * WIDTH + column, exists, 0.0)
     place = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     tl.store(sums + place, tl.sum(totals, 0), place < WIDTH)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a GPU's processors share the rows."""
+
+    # Warps of one program, which works on one row at a time.
+    warps: int = 1
+    # Programs for each processor. In the backward pass each adds up its rows' gradients of gain
+    # and shift, so more of them mean more parallel work and more partial sums.
+    programs_each: int = 16
+    # Rows on their way from memory while one is worked on.
+    stages: int = 3
 
 
 def forward_launch(width: int) -> Launch:
