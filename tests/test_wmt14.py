@@ -154,10 +154,11 @@ def test_killed_at_any_moment_it_ends_with_the_same_files(project: Path) -> None
             time.sleep(rng.uniform(0, 3))
         else:
             time.sleep(rng.uniform(0, 2))
-        interrupted += process.poll() is None
         # All at once, as when the machine fails, or Snakemake alone, whose jobs then go on.
         kill = rng.choice([os.killpg, os.kill])
-        kill(process.pid, signal.SIGKILL)
+        if process.poll() is None:
+            kill(process.pid, signal.SIGKILL)
+            interrupted += 1
         process.wait()
         if results(project) == expected:
             clear(project)
