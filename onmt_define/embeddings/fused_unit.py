@@ -43,7 +43,14 @@ def can_fuse(unit: Any, inputs: Tensor) -> bool:
         and inputs.numel() > 0
         and unit.has_fused_form
         and _kernels_run(inputs.device)
+        and not _would_freeze_dropout(unit)
     )
+
+
+def _would_freeze_dropout(unit: Any) -> bool:
+    """A CUDA graph would repeat the seed, and so the mask, that it was recorded with."""
+    drops = unit.training and unit.dropout.p > 0
+    return drops and torch.cuda.is_current_stream_capturing()
 
 
 def has_fused_form(unit: Any) -> bool:

@@ -273,3 +273,20 @@ def test_training_never_waits_for_the_gpu():
         layer(tokens).sum().backward()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+def test_a_recorded_step_drops_others_each_time():
+    unit = make_unit(128, 512, 1024, 3, 8, dropout=0.5).train()
+    vectors = torch.randn(64, 128, device="cuda")
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream), torch.no_grad():
+        unit(vectors)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.no_grad(), torch.cuda.graph(graph):
+        output = unit(vectors)
+    graph.replay()
+    first = output.clone()
+    graph.replay()
+    assert not torch.equal(output, first)
