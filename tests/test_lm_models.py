@@ -7,9 +7,10 @@ import torch
 from torch import nn
 
 from onmt_define.errors import UserError
-from onmt_define.lm.awd_lstm import AwdLstmContext, WeightDropLstm
+from onmt_define.lm.awd_lstm import AwdLstmContext
 from onmt_define.lm.input_layers import describe_input_layer, projections_of, tables_of
 from onmt_define.lm.lstm import LstmContext
+from onmt_define.lm.lstm_recurrence import RecurrentLayer
 from onmt_define.lm.model import build_model, count_parameters
 from onmt_define.lm.paper_runs import is_language_model, paper_run
 from onmt_define.lm.run_settings import check_run
@@ -213,7 +214,7 @@ def test_word_dropout_takes_word_types_out_of_the_whole_batch():
 
 def test_weight_dropout_drops_recurrent_weights_in_training_alone():
     torch.manual_seed(1)
-    layer = WeightDropLstm(4, 6)
+    layer = RecurrentLayer(4, 6)
     plain = nn.LSTM(4, 6)
     plain.load_state_dict(layer.state_dict())
     inputs, state = torch.randn(5, 3, 4), (torch.randn(1, 3, 6), torch.randn(1, 3, 6))
