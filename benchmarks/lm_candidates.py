@@ -565,16 +565,22 @@ def measure_attention(rows: Rows) -> None:
         rows.measure(name, "bfloat16", make)
 
 
-def compiled_losses() -> Callable[..., Tensor]:
-    """Cross-entropy that keeps 16-bit logits and goes through them as few times as it can."""
+def compiled_losses(by_band: bool = False) -> Callable[..., Tensor]:
+    """Cross-entropy that keeps 16-bit logits and goes through them as few times as it can.
+
+    With `by_band` each band's width has kernels of its own.
+    """
 
     def losses(logits: Tensor, targets: Tensor, reduction: str) -> Tensor:
         return cross_entropy(logits.float(), targets, reduction=reduction)
 
     cross_entropy = functional.cross_entropy
-    compiled = torch.compile(losses, dynamic=True)
+    compiled = torch.compile(losses, dynamic=not by_band)
 
     def call(logits: Tensor, targets: Tensor, reduction: str) -> Tensor:
+        if by_band:
+            torch._dynamo.mark_dynamic(logits, 0)
+            torch._dynamo.mark_dynamic(targets, 0)
         with torch.autocast(logits.device.type, enabled=False):
             return compiled(logits, targets, reduction)
 
@@ -591,8 +597,8 @@ class Functional:
         return getattr(functional, name)
 
 
-def with_compiled_losses() -> Any:
-    return replaced(classifiers, "functional", Functional(compiled_losses()))
+def with_compiled_losses(by_band: bool = False) -> Any:
+    return replaced(classifiers, "functional", Functional(compiled_losses(by_band)))
 
 
 BASE = {"precision": "bfloat16"}
@@ -603,6 +609,9 @@ def measure_classifier(rows: Rows) -> None:
     rows.measure("as it is", "bfloat16", training.classifier_step)
     with with_compiled_losses():
         rows.measure("compiled losses", "bfloat16", training.classifier_step)
+    torch._dynamo.reset()
+    with with_compiled_losses(by_band=True):
+        rows.measure("compiled losses by band", "bfloat16", training.classifier_step)
 
 
 def measure_xl(rows: Rows) -> None:

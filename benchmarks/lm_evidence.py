@@ -57,7 +57,7 @@ TRAININGS = [
     Training("whole", "table1c/awd-lstm-define", "ptb", RESUMED),
     Training("killed", "table1c/awd-lstm-define", "ptb", RESUMED, kills=2),
 ]
-LITTLE = {"corpus": "little", "epochs": 2, "save_every": 20, "hidden_size": 24, "layers": 2}
+LITTLE = {"corpus": "little", "epochs": 2, "save_every": 2, "hidden_size": 24, "layers": 2}
 LITTLE |= {"precision": "float32"}
 SMALL = {"ptb": LITTLE, "wikitext-2": {**LITTLE, "classifier": {"cutoffs": [100, 1000]}}}
 
@@ -201,11 +201,14 @@ def main() -> None:
     parser.add_argument("--gpus", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=8.5)
     parser.add_argument("--small", action="store_true", help="toy sizes on the CPU")
+    names = [training.name for training in TRAININGS]
+    parser.add_argument("--trainings", nargs="+", choices=names, default=names)
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     waiting: queue.SimpleQueue[Training] = queue.SimpleQueue()
     for training in TRAININGS:
-        waiting.put(training)
+        if training.name in arguments.trainings:
+            waiting.put(training)
     with tempfile.TemporaryDirectory() as folder:
         work = Work(arguments, Path(folder))
         workers = [Worker(gpu, waiting, work) for gpu in range(arguments.gpus)]
