@@ -11,15 +11,11 @@ rule learn_bpe:
         f"{RESULTS}/logs/learn_bpe.log",
     benchmark:
         f"{RESULTS}/benchmarks/learn_bpe.tsv"
-    threads: 8
     params:
         merges=CONFIG["bpe"]["merges"],
     shell:
-        "subword-nmt learn-joint-bpe-and-vocab --input {input:q} --symbols {params.merges} "
-        "--output {output.codes:q} --write-vocabulary {output.vocabularies:q} "
-        "--num-workers {threads} > {log:q} 2>&1 || {{ echo "
-        "'error: subword-nmt learned nothing from' {input:q} '(see' {log:q}'):' "
-        "'expected more text, with words of several letters' >&2; exit 1; }}"
+        "TQDM_MININTERVAL=10 python {SCRIPTS:q}/learn_bpe.py --input {input:q} --merges {params.merges} "
+        "--codes {output.codes:q} --vocabularies {output.vocabularies:q} 2>&1 | tee {log:q} >&2"
 
 
 rule apply_bpe:
@@ -39,9 +35,9 @@ rule apply_bpe:
     params:
         threshold=CONFIG["bpe"]["vocabulary_threshold"],
     shell:
-        "subword-nmt apply-bpe --codes {input.codes:q} --input {input.text:q} "
+        "python {SCRIPTS:q}/apply_bpe.py --codes {input.codes:q} --input {input.text:q} "
         "--vocabulary {input.vocabulary:q} --vocabulary-threshold {params.threshold} "
-        "--output {output:q} --num-workers {threads} > {log:q} 2>&1"
+        "--output {output:q} --num-workers {threads} 2>&1 | tee {log:q} >&2"
 
 
 rule build_vocabulary:

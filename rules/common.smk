@@ -86,6 +86,7 @@ wildcard_constraints:
 localrules:
     all,
     resolved_config,
+    provenance,
     training_config,
     language_model_config,
     decoding_config,
@@ -96,9 +97,14 @@ def gpus_of(runs):
     return lambda wildcards: runs[wildcards.run]["gpus"]
 
 
+TRAININGS = {"train_translation", "train_language_model"}
+
+
 def check_before_start():
     """Stop with one sentence before the first job; not called in a dry run."""
-    gpus_given = workflow.global_resources.get("gpu").value
+    trains = any(job.rule.name in TRAININGS for job in workflow.dag.needrun_jobs())
+    # Text can also be prepared, and reports made, where there is no GPU.
+    gpus_given = workflow.global_resources.get("gpu").value if trains else None
     try:
         check_options(CONFIG, CONFIG_FILE, gpus_given, on_cluster=ON_CLUSTER)
         if workflow.executor_plugin.name == "slurm":

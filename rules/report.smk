@@ -12,6 +12,31 @@ rule resolved_config:
         "printf %s {params.settings:q} | python {SCRIPTS:q}/write_settings.py --output {output:q} 2> {log:q}"
 
 
+def downloaded_corpora():
+    """Provenance of each corpus of this configuration that was downloaded."""
+    names = [CORPUS["name"]] if "download" in CORPUS else []
+    names += [
+        run["corpus"]["download"]
+        for run in LANGUAGE_MODEL_RUNS.values()
+        if "download" in run["corpus"]
+    ]
+    return [f"data/{name}/raw/provenance.json" for name in dict.fromkeys(names)]
+
+
+PROVENANCE = [f"{RESULTS}/provenance.json"] if downloaded_corpora() else []
+
+
+rule provenance:
+    input:
+        downloaded_corpora(),
+    output:
+        f"{RESULTS}/provenance.json",
+    log:
+        f"{RESULTS}/logs/provenance.log",
+    shell:
+        "python {SCRIPTS:q}/collect_provenance.py --input {input:q} --output {output:q} 2> {log:q}"
+
+
 def expected_results():
     """The records and scores of every run and seed."""
     results = [
@@ -36,7 +61,7 @@ rule report:
         expected_results(),
         expected_correlations(),
         config=f"{RESULTS}/config.yaml",
-        provenance=[f"{RAW}/provenance.json"] if "download" in CORPUS else [],
+        provenance=PROVENANCE,
         counts=expand(f"{CLEAN}/{{split}}.counts.json", split=["train", "valid"]),
     output:
         report(REPORT, category="Report", caption="captions/report.rst"),

@@ -1,4 +1,4 @@
-"""Build OpenNMT-py's vocabulary files with its own command, onmt_build_vocab.
+"""Count the subwords of the training text into OpenNMT-py's vocabulary files.
 
 Example:
     python scripts/build_vocabulary.py --source train.en --target train.de \\

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from onmt_define.errors import UserError
-from onmt_define.workflow import cleaning
+from onmt_define.workflow import cleaning, ordered_map
 from onmt_define.workflow.cleaning import CleaningSettings, clean_corpus, detokenise
 from onmt_define.workflow.moses import MosesTokeniser
 
@@ -186,8 +186,8 @@ def test_reads_only_a_little_ahead() -> None:
             yield [("a", "b")]
 
     clean = cleaning.functools.partial(cleaning.clean_chunk, SETTINGS, False)
-    with cleaning._pool(2) as pool:
-        results = cleaning._map_in_order(clean, chunks(), pool, ahead=4)
+    with ordered_map.process_pool(2) as pool:
+        results = ordered_map.map_in_order(clean, chunks(), pool, ahead=4)
         next(results)
         assert taken <= 5
         results.close()

@@ -2,9 +2,11 @@
 
 import gzip
 import hashlib
+import os
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -139,7 +141,9 @@ def test_identifies_itself(server: Server, destination: Path) -> None:
         friendly = agent.startswith("Mozilla/5.0") and "onmt_define/" in agent
         handler.answer(200, CONTENT) if friendly else handler.answer(403)
 
-    fetch([Mirror(server.at("/file.bin", only_for_us), SHA256)], destination)
+    url = server.at("/file.bin", only_for_us)
+    assert httpx.get(url).status_code == 403
+    fetch([Mirror(url, SHA256)], destination)
     assert destination.read_bytes() == CONTENT
 
 
@@ -201,6 +205,110 @@ def test_stalled_server_is_left_for_the_next(
     assert fetch([stalled, good], destination) == good.location
     stop.set()
     assert server.requests["/stalled"] == downloads.TRIES_WITHOUT_PROGRESS
+
+
+def test_stall_in_the_middle_is_resumed(
+    server: Server, destination: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(downloads, "TIMEOUT", httpx.Timeout(0.3))
+    stop = threading.Event()
+
+    def stalls_once(handler: Handler) -> None:
+        if handler.headers.get("Range"):
+            ranged(handler)
+        else:
+            handler.answer(200, CONTENT[:HALF], Content_Length=str(len(CONTENT)))
+            stop.wait(10)
+
+    fetch([Mirror(server.at("/file.bin", stalls_once), SHA256)], destination)
+    stop.set()
+    assert destination.read_bytes() == CONTENT
+    assert server.ranges == [None, f"bytes={HALF}-"]
+
+
+def start(mirrors: list[Mirror], destination: Path, before: str = "") -> subprocess.Popen[str]:
+    """A process of its own that fetches, after some statements; it prints a refusal alone."""
+    program = (
+        "import pathlib, resource, signal\n"
+        "from onmt_define.errors import exit_on_user_error\n"
+        "from onmt_define.workflow import downloads\n"
+        f"from onmt_define.workflow.downloads import Mirror\n{before}\n"
+        f"path = pathlib.Path({str(destination)!r})\n"
+        f"with exit_on_user_error(): downloads.fetch({mirrors!r}, path)"
+    )
+    return subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
+
+
+def test_goes_on_after_being_killed_half_way(server: Server, destination: Path) -> None:
+    half_sent, killed = threading.Event(), threading.Event()
+
+    def waits_at_half(handler: Handler) -> None:
+        if handler.headers.get("Range"):
+            ranged(handler)
+        else:
+            handler.answer(200, CONTENT[:HALF], Content_Length=str(len(CONTENT)))
+            half_sent.set()
+            killed.wait(30)
+
+    mirror = Mirror(server.at("/file.bin", waits_at_half), SHA256, len(CONTENT))
+    process = start([mirror], destination)
+    assert half_sent.wait(60)
+    part = downloads._part_of(destination, mirror)
+    while not part.exists() or not part.stat().st_size:
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    killed.set()
+    assert not destination.exists()
+    kept = part.stat().st_size
+    assert fetch([mirror], destination) == mirror.location
+    assert destination.read_bytes() == CONTENT
+    assert server.ranges == [None, f"bytes={kept}-"]
+    assert only_file_in_its_folder(destination)
+
+
+def test_full_disk_is_one_sentence(server: Server, destination: Path) -> None:
+    """No file may become larger than half of this one: a write fails as on a full disk."""
+    mirror = Mirror(server.at("/file.bin", ranged), SHA256)
+    limit = f"resource.setrlimit(resource.RLIMIT_FSIZE, ({HALF}, {HALF}))"
+    process = start([mirror], destination, limit)
+    _, messages = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert messages.startswith("error: cannot write ")
+    assert messages.endswith(": File too large\n")
+    assert messages.count("\n") == 1
+    assert not destination.exists()
+    fetch([mirror], destination)
+    assert destination.read_bytes() == CONTENT
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make a disk of its own")
+def test_really_full_disk(server: Server, tmp_path: Path) -> None:
+    url = server.at("/file.bin", whole)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", disk])
+    if mounted.returncode != 0:
+        pytest.skip("mounting isn't allowed here")
+    try:
+        with pytest.raises(UserError, match=r"cannot write .*: No space left on device"):
+            fetch([Mirror(url, SHA256)], disk / "file.bin")
+        assert not (disk / "file.bin").exists()
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_mirror_with_another_archive(server: Server, destination: Path) -> None:
+    """Packed anew it passes by its own checksum; with the original's it is refused."""
+    packed = gzip.compress(CONTENT)
+    repacked = server.at("/repacked", lambda handler: handler.answer(200, packed))
+    gone = Mirror(server.at("/gone", missing), SHA256, len(CONTENT))
+    with pytest.raises(UserError, match=r"gone: HTTP 404.*repacked: wrong sha256"):
+        fetch([gone, Mirror(repacked, SHA256)], destination)
+    assert not destination.exists()
+    own = f"sha256:{hashlib.sha256(packed).hexdigest()}"
+    assert fetch([gone, Mirror(repacked, own, len(packed))], destination) == repacked
+    assert destination.read_bytes() == packed
 
 
 def test_part_that_nothing_could_check_is_not_continued(server: Server, destination: Path) -> None:
@@ -284,6 +392,7 @@ def test_every_mirror_and_its_failure_is_named(server: Server, destination: Path
     assert f"{mirrors[1].location}: HTTP 404" in message
     assert f"{mirrors[2].location}: 512,000 bytes instead of 12" in message
     assert "`mirror:`" in message
+    assert not destination.exists()
     assert only_file_in_its_folder(destination)
 
 
@@ -313,13 +422,10 @@ def test_wrong_or_damaged_content_is_refused(server: Server, destination: Path) 
 
 def test_two_processes_fetch_once(server: Server, destination: Path) -> None:
     mirror = Mirror(server.at("/file.bin", whole), SHA256)
-    command = (
-        "import sys, pathlib; from onmt_define.workflow.downloads import Mirror, fetch; "
-        "fetch([Mirror(*sys.argv[1:3])], pathlib.Path(sys.argv[3]))"
-    )
-    arguments = [sys.executable, "-c", command, mirror.location, SHA256, str(destination)]
-    processes = [subprocess.Popen(arguments) for _ in range(2)]
-    assert [process.wait(30) for process in processes] == [0, 0]
+    processes = [start([mirror], destination) for _ in range(2)]
+    for process in processes:
+        _, messages = process.communicate(timeout=60)
+        assert process.returncode == 0, messages
     assert destination.read_bytes() == CONTENT
     assert server.requests["/file.bin"] == 1
 

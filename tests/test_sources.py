@@ -141,9 +141,17 @@ def test_archives_and_test_sets(catalogue: dict, tmp_path: Path, mirror: Path) -
         "lines": 4,
         "size": len(train["de"]),
         "sha256": sha256(train["de"]),
-        "from": [
-            f"{mirror}/wmt13/europarl.tgz: training/europarl-v7.de-en.de",
-            f"{mirror}/commentary.zip: training/nc-v9.de-en.de",
+        "parts": [
+            {
+                "from": f"{mirror}/wmt13/europarl.tgz: training/europarl-v7.de-en.de",
+                "lines": 3,
+                "sha256": sha256(EUROPARL["de"]),
+            },
+            {
+                "from": f"{mirror}/commentary.zip: training/nc-v9.de-en.de",
+                "lines": 1,
+                "sha256": sha256(COMMENTARY["de"]),
+            },
         ],
     }
     assert {Path(each["from"]).name for each in provenance["downloads"]} == {
@@ -154,6 +162,26 @@ def test_archives_and_test_sets(catalogue: dict, tmp_path: Path, mirror: Path) -
     assert left == {"raw", "sources.yaml", "my mirror", "sacrebleu"}
 
 
+def test_text_that_others_tokenised_becomes_plain(tmp_path: Path, mirror: Path) -> None:
+    """As the Stanford set is: hyphens split with marks, and signs that serve Moses's decoder."""
+    tokenised = b"a well ##AT##-##AT## known man &apos;s &quot; R &amp; D &quot; &#91; &amp;lt; .\n"
+    write(mirror / "mini" / "train.en", tokenised)
+    write(mirror / "mini" / "train.de", b"Nord ##AT##-##AT## S\xc3\xbcd , ja !\n")
+    parts = {
+        split: [{"urls": ["https://example.org/mini/train.{side}"], "lines": 1, **how}]
+        for split, how in (("train", {"tokenised": "keep"}), ("news", {"tokenised": "join"}))
+    }
+    corpus = {"sides": ["en", "de"], "train": parts["train"], "valid": parts["news"]}
+    corpus["test_sets"] = {"news": parts["news"]}
+    fetch({"archives": {}, "test_sets": {}, "corpora": {"mini": corpus}}, tmp_path, mirror)
+    raw = tmp_path / "raw"
+    plain = 'a well-known man \'s " R & D " [ &lt; .\n'
+    assert (raw / "train.en").read_text("utf-8") == plain
+    assert (raw / "news.en").read_text("utf-8") == 'a well-known man\'s "R & D" [&lt;.\n'
+    assert (raw / "train.de").read_text("utf-8") == "Nord-Süd , ja !\n"
+    assert (raw / "news.de").read_text("utf-8") == "Nord-Süd, ja!\n"
+
+
 def test_direction_and_repetition_change_nothing(
     catalogue: dict, tmp_path: Path, mirror: Path
 ) -> None:
@@ -162,6 +190,9 @@ def test_direction_and_repetition_change_nothing(
 
     fetch(catalogue, tmp_path, mirror, languages=("en", "de"), test_sets=["mini-news"])
     once = files()
+    fetch(catalogue, tmp_path, mirror, languages=("de", "en"), test_sets=["mini-news"])
+    assert files() == once
+    (tmp_path / "raw" / "train.de").write_bytes(b"spoilt")
     fetch(catalogue, tmp_path, mirror, languages=("de", "en"), test_sets=["mini-news"])
     assert files() == once
 

@@ -351,6 +351,15 @@ def test_a_tilde_stands_for_the_home_folder(project, monkeypatch):
     assert planned.returncode == 0, planned.stderr + planned.stdout
 
 
+def test_text_can_be_prepared_where_there_is_no_gpu(project, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    save(project, {**configuration(), "allow_cpu": False})
+    result = snakemake(project, "--resources", "gpu=1", "--until", "import_corpus")
+    assert result.returncode == 0, result.stderr + result.stdout
+    result = snakemake(project, "--resources", "gpu=1", "--until", "train_translation")
+    assert_refused(result, "a training asks for 1 GPU, but none is visible")
+
+
 def test_text_without_words_to_learn_from(project):
     for side in ("en", "de"):
         break_text(project, f"train.{side}", b"a b c\n" * 3)

@@ -5,13 +5,11 @@ The two sides are always read, filtered and written together, so they can't come
 
 import functools
 import json
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from contextlib import ExitStack, nullcontext
+from concurrent.futures import Executor
+from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
 
 from sacremoses import MosesDetokenizer
@@ -19,11 +17,11 @@ from sacremoses import MosesDetokenizer
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
 from onmt_define.workflow.moses import MosesTokeniser
+from onmt_define.workflow.ordered_map import ITEMS_AHEAD, chunks, map_in_order, process_pool
 from onmt_define.workflow.parallel_text import count_lines, iterate_pairs
 from onmt_define.workflow.progress import progress
 
 LINES_PER_CHUNK = 2000
-CHUNKS_AHEAD = 3  # per process: enough to keep it busy, few enough to bound the memory
 
 
 @dataclass(frozen=True)
@@ -64,10 +62,10 @@ def clean_corpus(
     reason (`empty`, `too_long`, `length_ratio`). Raises `UserError` if no training pair is left.
     """
     counts = {}
-    with _pool(threads) as pool:
+    with process_pool(threads) as pool:
         for split in splits:
             counts[split] = _clean_split(
-                Path(input_dir), Path(output_dir), split, settings, pool, CHUNKS_AHEAD * threads
+                Path(input_dir), Path(output_dir), split, settings, pool, ITEMS_AHEAD * threads
             )
             with complete_or_absent(Path(output_dir) / f"{split}.counts.json") as path:
                 path.write_text(json.dumps(counts[split], indent=2) + "\n", encoding="utf-8")
@@ -82,13 +80,6 @@ def detokenise(lines: Iterable[str], language: str) -> Iterator[str]:
     detokenizer = MosesDetokenizer(lang=language)
     for line in lines:
         yield detokenizer.detokenize(line.split(), unescape=False)
-
-
-def _pool(threads: int) -> ProcessPoolExecutor | nullcontext[None]:
-    """Spawned, not forked: the same on every system, and safe beside libraries with threads."""
-    if threads == 1:
-        return nullcontext()
-    return ProcessPoolExecutor(threads, mp_context=get_context("spawn"))
 
 
 def _clean_split(
@@ -113,7 +104,8 @@ def _clean_split(
             stack.enter_context(open(path, "w", encoding="utf-8", newline="\n")) for path in paths
         ]
         advance = stack.enter_context(progress(f"cleaning {split}", "pairs", pairs))
-        for chunk in _map_in_order(clean, _chunks(iterate_pairs(*inputs)), pool, chunks_ahead):
+        pairs_in_chunks = chunks(iterate_pairs(*inputs), LINES_PER_CHUNK)
+        for chunk in map_in_order(clean, pairs_in_chunks, pool, chunks_ahead):
             source_file.writelines(f"{line}\n" for line in chunk.sources)
             target_file.writelines(f"{line}\n" for line in chunk.targets)
             kept += len(chunk.sources)
@@ -157,30 +149,6 @@ def _why_drop(source: str, target: str, settings: CleaningSettings) -> str | Non
     if longer > settings.max_length_ratio * shorter:
         return "length_ratio"
     return None
-
-
-def _chunks(pairs: Iterator[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
-    while chunk := list(islice(pairs, LINES_PER_CHUNK)):
-        yield chunk
-
-
-def _map_in_order(
-    function: functools.partial[_CleanChunk],
-    chunks: Iterable[list[tuple[str, str]]],
-    pool: Executor | None,
-    ahead: int,
-) -> Iterator[_CleanChunk]:
-    """Like `pool.map`, but it reads only `ahead` chunks before their results are taken."""
-    if pool is None:
-        yield from map(function, chunks)
-        return
-    waiting: deque[Future[_CleanChunk]] = deque()
-    for chunk in chunks:
-        waiting.append(pool.submit(function, chunk))
-        if len(waiting) > ahead:
-            yield waiting.popleft().result()
-    while waiting:
-        yield waiting.popleft().result()
 
 
 def _nothing_left(inputs: Sequence[Path], dropped: Counter[str], settings: CleaningSettings) -> str:

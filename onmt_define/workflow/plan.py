@@ -87,7 +87,8 @@ def check_options(
     Args:
         config: the completed configuration.
         where: its name, for the sentences.
-        gpus_given: Snakemake's global resource `gpu`; None where nobody limits it.
+        gpus_given: Snakemake's global resource `gpu`; None where nobody limits it or nothing is
+            to be trained.
         on_cluster: jobs run on other machines, whose GPUs can't be seen from here.
 
     Raises:

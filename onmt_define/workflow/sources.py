@@ -4,18 +4,20 @@ import hashlib
 import json
 import shutil
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import yaml
 from filelock import FileLock
+from sacremoses import MosesDetokenizer
 
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
 from onmt_define.workflow.archives import extract_members, open_decompressed
 from onmt_define.workflow.downloads import Mirror, at_mirror, fetch, file_checksum
+from onmt_define.workflow.moses import unescape_moses
 from onmt_define.workflow.parallel_text import iterate_pairs
 from onmt_define.workflow.sacrebleu_sets import fetch_test_set
 
@@ -40,7 +42,7 @@ def fetch_corpus(
     languages: Sequence[str] | None = None,
     test_sets: Sequence[str] | None = None,
     mirror: str | None = None,
-    sources: Path = SOURCES,
+    sources: Path | None = None,
 ) -> dict[str, Any]:
     """Write the raw text of corpus `name` and return what provenance.json beside it says.
 
@@ -51,10 +53,11 @@ def fetch_corpus(
     A member of an archive may lie there unpacked too (`wikitext-2/wiki.train.tokens`).
 
     What was downloaded is kept in a folder beside `output_dir` until all is done, so that a second
-    call goes on where the first one stopped. Raises `UserError` for an unknown name, a file that no
+    call goes on where the first one stopped. One that waited for another to finish the same corpus
+    finds it whole and asks for nothing. Raises `UserError` for an unknown name, a file that no
     mirror serves rightly, and text with another checksum or number of lines than expected.
     """
-    catalogue = yaml.safe_load(sources.read_text(encoding="utf-8"))
+    catalogue = yaml.safe_load((sources or SOURCES).read_text(encoding="utf-8"))
     corpus = _look_up(catalogue["corpora"], name, "corpus")
     sides = corpus["sides"]
     if languages is not None and _PLAIN_TEXT_SIDE not in sides and set(languages) != set(sides):
@@ -65,7 +68,10 @@ def fetch_corpus(
     output = Path(output_dir)
     output.parent.mkdir(parents=True, exist_ok=True)
     downloads = output.with_name(f"{output.name}.downloads")
+    names = [f"{split}.{side}" for split in splits for side in sides]
     with FileLock(output.with_name(f".{output.name}.lock")):
+        if (present := _whole_already(output, name, names)) is not None:
+            return present
         store = _Store(name, downloads, mirror, catalogue["archives"], _members(splits, sides))
         files = {}
         for split, parts in splits.items():
@@ -78,6 +84,20 @@ def fetch_corpus(
         with complete_or_absent(output / "provenance.json") as path:
             path.write_text(json.dumps(provenance, indent=2) + "\n", encoding="utf-8")
         shutil.rmtree(downloads, ignore_errors=True)
+    return provenance
+
+
+def _whole_already(output: Path, corpus: str, names: Sequence[str]) -> dict[str, Any] | None:
+    """The provenance of what is in `output`, if those files and no others were written there."""
+    try:
+        provenance = json.loads((output / "provenance.json").read_text(encoding="utf-8"))
+        if provenance["corpus"] != corpus or list(provenance["files"]) != list(names):
+            return None
+        for name, facts in provenance["files"].items():
+            if file_checksum(output / name) != f"sha256:{facts['sha256']}":
+                return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # an unfinished or older one: as if nothing were there
     return provenance
 
 
@@ -226,8 +246,8 @@ class _Store:
 
 
 def _archive_mirror(entry: Mapping[str, Any]) -> Mirror:
-    sha256 = entry.get("sha256")
-    return Mirror(entry["url"], sha256 and f"sha256:{sha256}", entry.get("size"))
+    checksums = [f"{kind}:{entry[kind]}" for kind in ("sha256", "md5") if kind in entry]
+    return Mirror(entry["url"], checksums[0] if checksums else None, entry.get("size"))
 
 
 def _write_side(parts: Sequence[Part], side: str, output: Path, store: _Store) -> dict[str, Any]:
@@ -236,12 +256,13 @@ def _write_side(parts: Sequence[Part], side: str, output: Path, store: _Store) -
     with complete_or_absent(output) as temporary, open(temporary, "wb") as file:
         for part in parts:
             text = store.text(part, side)
+            plain = _plain_text(part.get("tokenised"), side)
             part_lines, sha256 = 0, hashlib.sha256()
             with open_decompressed(text.path) as content:
                 for line in content:
                     sha256.update(line)
                     part_lines += 1
-                    line = line if line.endswith(b"\n") else line + b"\n"
+                    line = plain(line if line.endswith(b"\n") else line + b"\n")
                     whole.update(line)
                     file.write(line)
             problem = _wrong_text(part, side, part_lines, sha256.hexdigest())
@@ -249,9 +270,29 @@ def _write_side(parts: Sequence[Part], side: str, output: Path, store: _Store) -
                 text.download.unlink(missing_ok=True)
                 raise UserError(f"{output.name}: the text from {text.origin} {problem}")
             lines += part_lines
-            origins.append(text.origin)
+            origins.append({"from": text.origin, "lines": part_lines, "sha256": sha256.hexdigest()})
         size = file.tell()
-    return {"lines": lines, "size": size, "sha256": whole.hexdigest(), "from": origins}
+    return {"lines": lines, "size": size, "sha256": whole.hexdigest(), "parts": origins}
+
+
+def _plain_text(tokenised: str | None, side: str) -> Callable[[bytes], bytes]:
+    """A function that takes a line of a corpus to ordinary text, as far as that is needed.
+
+    `tokenised` is what sources.yaml says: None for text that is ordinary already, `keep` for text
+    whose tokens may stay apart, since cleaning takes them apart again, `join` for text that scores
+    are computed on.
+    """
+    if tokenised is None:
+        return bytes
+    detokenizer = MosesDetokenizer(lang=side)
+
+    def plain(line: bytes) -> bytes:
+        text = unescape_moses(line.decode("utf-8")).rstrip("\n")
+        if tokenised == "join":
+            text = detokenizer.detokenize(text.split(" "), unescape=False)
+        return f"{text}\n".encode()
+
+    return plain
 
 
 def _wrong_text(part: Part, side: str, lines: int, sha256: str) -> str | None:

@@ -124,20 +124,35 @@ def test_bad_options_get_a_sentence(train, options, sentence):
     assert "Traceback" not in output
 
 
+@pytest.fixture
+def train_on(train, toy, tmp_path):
+    """The same with another training text on the source side, which must end in an error."""
+
+    def run(content):
+        text = tmp_path / "text"
+        text.write_bytes(content)
+        options = yaml.safe_load((toy / "train.yaml").read_text())
+        options["data"]["train"]["path_src"] = str(text)
+        (tmp_path / "bad.yaml").write_text(yaml.safe_dump(options))
+        output = train("-config", tmp_path / "bad.yaml", fails=True)
+        assert "Traceback" not in output
+        return text, output
+
+    return run
+
+
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [(b"w1 \xff w2", "isn't UTF-8"), ("w1 w2\uffe8x".encode(), "U+FFE8")],
 )
-def test_bad_text_gets_a_sentence(train, toy, tmp_path, line, sentence):
-    text = tmp_path / "text"
-    text.write_bytes(b"w1 w2\n" + line + b"\n")
-    data = yaml.safe_load((toy / "train.yaml").read_text())["data"]
-    data["train"]["path_src"] = str(text)
-    config = tmp_path / "bad.yaml"
-    options = yaml.safe_load((toy / "train.yaml").read_text())
-    config.write_text(yaml.safe_dump(options | {"data": data}))
-    output = train("-config", config, fails=True)
+def test_bad_text_gets_a_sentence(train_on, tmp_path, line, sentence):
+    text, output = train_on(b"w1 w2\n" + line + b"\n")
     assert f"{text}, line 2" in output
     assert sentence in output
-    assert "Traceback" not in output
     assert not list(tmp_path.glob("token-ids/*/complete"))
+
+
+def test_sides_of_different_length_get_a_sentence(train_on):
+    text, output = train_on(b"w1 w2\n" * 7)
+    assert f"{text} has 7 lines and " in output
+    assert "line by line they must be each other's translation" in output

@@ -17,6 +17,7 @@ from onmt.utils.logging import logger
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._triton import has_triton
 
+from onmt_define.errors import UserError
 from onmt_define.opennmt.packed_training.attention import flash_runs_on
 from onmt_define.opennmt.packed_training.batches import (
     Corpus,
@@ -34,11 +35,7 @@ def build_batches(opt: Namespace, vocabs: Any, rank: int, ranks: int) -> PackedB
     """The training batches of one process, from the texts that `opt.data` names."""
     folder = Path(opt.packed_data or Path(opt.save_model).parent / "token-ids")
     corpora = [
-        Corpus(
-            open_token_file(corpus["path_src"], vocabs["src"], folder, logger.info),
-            open_token_file(corpus["path_tgt"], vocabs["tgt"], folder, logger.info),
-            int(corpus["weight"]),
-        )
+        _open_corpus(corpus, vocabs, folder)
         for name, corpus in opt.data.items()
         if name != CorpusName.VALID
     ]
@@ -63,6 +60,20 @@ def build_batches(opt: Namespace, vocabs: Any, rank: int, ranks: int) -> PackedB
             f"batch_size ({opt.batch_size} tokens)"
         )
     return batches
+
+
+def _open_corpus(corpus: dict[str, Any], vocabs: Any, folder: Path) -> Corpus:
+    paths = corpus["path_src"], corpus["path_tgt"]
+    source, target = (
+        open_token_file(path, vocabs[side], folder, logger.info)
+        for path, side in zip(paths, ("src", "tgt"), strict=True)
+    )
+    if len(source.lengths) != len(target.lengths):
+        raise UserError(
+            f"{paths[0]} has {len(source.lengths):,} lines and {paths[1]} has "
+            f"{len(target.lengths):,}: line by line they must be each other's translation"
+        )
+    return Corpus(source, target, int(corpus["weight"]))
 
 
 class PackedTrainer(Trainer):
