@@ -39,7 +39,7 @@ def results(layer, inputs, state, direction):
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize(
     ("time", "batch", "input_size", "width"),
-    [(70, 20, 400, 1150), (33, 1, 7, 5), (1, 3, 64, 64), (12, 60, 128, 1024)],
+    [(70, 20, 400, 1150), (33, 1, 7, 5), (1, 3, 64, 64), (12, 60, 128, 1024), (3, 64, 130, 1024)],
 )
 def test_the_kernels_equal_torchs_layer(dtype, time, batch, input_size, width):
     torch.manual_seed(0)
@@ -66,6 +66,19 @@ def test_exact_products_and_large_batches_stay_with_cudnn():
     assert not can_use_kernels(inputs, 64 * 1024)
     torch.set_float32_matmul_precision("highest")
     assert not can_use_kernels(inputs, 64)
+
+
+def test_too_little_shared_memory_means_fewer_stages_and_then_cudnn(monkeypatch, capsys):
+    lstm_kernels = lstm_recurrence.lstm_kernels
+    inputs, device = torch.zeros(2, 64, 4, device="cuda"), torch.device("cuda", 0)
+    most = lstm_kernels._stages(1, torch.bfloat16, device)
+    assert most > lstm_kernels._stages(64, torch.float32, device) > 0
+    monkeypatch.setattr(lstm_kernels, "OTHER_SHARED_BYTES", 2**30)
+    lstm_recurrence._kernels_run.cache_clear()
+    layer = RecurrentLayer(4, 64).cuda()
+    assert [layer(inputs)[0].shape for _ in range(2)] == [(2, 64, 64)] * 2
+    assert capsys.readouterr().err.count("run on cuDNN") == 1
+    lstm_recurrence._kernels_run.cache_clear()
 
 
 def test_a_training_step_drops_recurrent_weights_and_carries_the_state(monkeypatch):

@@ -19,8 +19,10 @@ from torch import Tensor
 UNITS = 16
 # Numbers that a program multiplies at once; widths are padded to a multiple.
 K_BLOCK = 64
-# Pieces of that size on their way from memory while one is multiplied.
-STAGES = 4
+# At most so many pieces of that size are on their way from memory at once.
+MOST_STAGES = 4
+# Of a multiprocessor's shared memory, what is left to all but those pieces.
+OTHER_SHARED_BYTES = 4096
 WARPS = 4
 
 
@@ -219,10 +221,23 @@ def backward(
     return grad_gates[:-1]
 
 
-def fits(width: int, device: torch.device) -> bool:
+def fits(width: int, batch: int, dtype: torch.dtype, device: torch.device) -> bool:
     """Whether a layer's programs can all run at once, as they wait for each other."""
     programs = -(-width // K_BLOCK) * K_BLOCK // UNITS
-    return programs <= torch.cuda.get_device_properties(device).multi_processor_count
+    has_room = programs <= torch.cuda.get_device_properties(device).multi_processor_count
+    return has_room and _stages(batch, dtype, device) > 0
+
+
+def stream_block(batch: int) -> int:
+    """Streams that the programs count with: a power of two, the fewest that tensor cores take."""
+    return max(16, triton.next_power_of_2(batch))
+
+
+def _stages(batch: int, dtype: torch.dtype, device: torch.device) -> int:
+    """Pieces for which the backward kernel, the greedier one, finds shared memory."""
+    piece = 4 * (UNITS + stream_block(batch)) * K_BLOCK * dtype.itemsize
+    shared = torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+    return min(MOST_STAGES, (shared - OTHER_SHARED_BYTES) // piece)
 
 
 def _launches(time: int, steps_at_once: int | None) -> list[tuple[int, int]]:
@@ -239,10 +254,10 @@ def _counters(like: Tensor, time: int, steps_at_once: int | None) -> Tensor:
 def _settings(gates: Tensor) -> dict[str, int]:
     return {
         "H": gates.shape[-1],
-        "B_BLOCK": max(16, triton.next_power_of_2(gates.shape[1])),
+        "B_BLOCK": stream_block(gates.shape[1]),
         "UNITS": UNITS,
         "K_BLOCK": K_BLOCK,
-        "STAGES": STAGES,
+        "STAGES": _stages(gates.shape[1], gates.dtype, gates.device),
         "num_warps": WARPS,
         "launch_cooperative_grid": True,
     }

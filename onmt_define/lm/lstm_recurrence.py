@@ -9,6 +9,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from onmt_define.lm.aligned import aligned_linear, fill_up
+from onmt_define.lm.reporting import report
+
 try:
     from onmt_define.lm import lstm_kernels
 except ImportError:  # torch's CPU builds come without Triton
@@ -51,30 +54,39 @@ class RecurrentLayer(nn.LSTM):
 
 def can_use_kernels(inputs: Tensor, width: int) -> bool:
     """Whether the kernels serve these inputs (T, B, ...): on a GPU, products of 16 bits or TF32."""
-    if lstm_kernels is None or not inputs.is_cuda or inputs.shape[1] > MOST_STREAMS:
+    batch = inputs.shape[1]
+    if lstm_kernels is None or not inputs.is_cuda or batch > MOST_STREAMS:
         return False
-    autocast = torch.is_autocast_enabled("cuda")
-    if not autocast and torch.get_float32_matmul_precision() == "highest":
+    dtype = inputs.dtype
+    if torch.is_autocast_enabled("cuda"):
+        dtype = torch.get_autocast_dtype("cuda")
+    if dtype not in DTYPES:
         return False
-    if not autocast and inputs.dtype not in DTYPES:
+    if dtype == torch.float32 and torch.get_float32_matmul_precision() == "highest":
         return False
-    return lstm_kernels.fits(width, inputs.device) and _kernels_run(inputs.device)
+    return _kernels_run(width, lstm_kernels.stream_block(batch), dtype, inputs.device)
 
 
 @functools.cache
-def _kernels_run(device: torch.device) -> bool:
-    """Try the kernels once: Triton needs a C compiler and a GPU that isn't too old."""
-    width = 2 * lstm_kernels.K_BLOCK
-    gates = torch.zeros(1, 1, 4, width, device=device)
-    weights, state = gates.new_zeros(4, width, width), gates.new_zeros(2, 1, width)
-    try:
-        lstm_kernels.forward(gates, weights, state, state.clone())
-        lstm_kernels.backward(state[1:], gates, state, weights)
-    except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        warnings.warn(f"LSTM layers run on cuDNN on {device}: {reason}", stacklevel=2)
-        return False
-    return True
+def _kernels_run(width: int, batch: int, dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether a GPU has room for a layer, and runs a step of it, before the first real one.
+
+    Triton needs a C compiler, and a GPU that isn't too old. What is compiled here isn't again.
+    """
+    reason = "a GPU with fewer processors or less shared memory than the layer's width needs"
+    if lstm_kernels.fits(width, batch, dtype, device):
+        padded = width + -width % lstm_kernels.K_BLOCK
+        gates = torch.zeros(1, batch, 4, padded, device=device, dtype=dtype)
+        weights, hidden = gates.new_zeros(4, padded, padded), gates.new_zeros(2, batch, padded)
+        cells = hidden.float()
+        try:
+            lstm_kernels.forward(gates, weights, hidden, cells)
+            lstm_kernels.backward(hidden[1:], gates, cells, weights)
+            return True
+        except Exception as error:  # Triton has no closed list of what it raises
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    report(f"LSTM layers of {width} units, {dtype}, run on cuDNN: {reason}")
+    return False
 
 
 def run_kernels(
@@ -91,14 +103,12 @@ def run_kernels(
     """
     width = recurrent_weights.shape[1]
     missing = -width % lstm_kernels.K_BLOCK
-    bias = (input_bias + recurrent_bias).unflatten(0, (4, width))
-    input_weights = functional.pad(input_weights.unflatten(0, (4, width)), (0, 0, 0, missing))
-    gates = functional.linear(
-        inputs, input_weights.flatten(0, 1), functional.pad(bias, (0, missing)).flatten()
-    )
+    bias = fill_up((input_bias + recurrent_bias).unflatten(0, (4, width)), 0, missing)
+    input_weights = fill_up(input_weights.unflatten(0, (4, width)), 0, 0, 0, missing)
+    gates = aligned_linear(inputs, input_weights.flatten(0, 1), bias.flatten())
     recurrent_weights = recurrent_weights.to(gates.dtype).unflatten(0, (4, width))
-    recurrent_weights = functional.pad(recurrent_weights, (0, missing, 0, missing))
-    hidden, cell = (functional.pad(part.detach(), (0, missing)) for part in state)
+    recurrent_weights = fill_up(recurrent_weights, 0, missing, 0, missing)
+    hidden, cell = (fill_up(part.detach(), 0, missing) for part in state)
     with torch.autocast("cuda", enabled=False):
         outputs, cells = _Recurrence.apply(
             gates.unflatten(-1, (4, -1)), recurrent_weights, hidden, cell

@@ -11,6 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from onmt_define.lm.aligned import likes_alignment, linear
+
+# Scores whose rows begin at multiples of 16 bytes are read with a GPU's newest kernels.
+KEYS_ALIGNMENT = 8
+
 State = list[Tensor]
 
 
@@ -80,8 +85,11 @@ class TransformerXlContext(nn.Module):
         if state is None:
             state = [hidden.new_zeros(0, *hidden.shape[1:])] * len(self.layers)
         time, length = len(hidden), len(state[0]) + len(hidden)
-        positions = self.dropout(self.positions(length, hidden))
+        # A GPU likes a round number of keys: the first ones are zeros that nobody sees.
+        unseen = -length % KEYS_ALIGNMENT if likes_alignment(hidden) else 0
+        positions = self.dropout(self.positions(unseen + length, hidden))
         hides = self.hides(time, length, hidden.device)
+        hides = functional.pad(hides, (unseen, 0), value=True)
         biases = self.content_bias, self.position_bias
         new_state = []
         for layer, memory in zip(self.layers, state, strict=True):
@@ -120,7 +128,7 @@ class TransformerXlLayer(nn.Module):
     """Attention over memory and tokens, then a feed-forward network, each added and normalised.
 
     Shapes: hidden (T, batch, d), memory (M, batch, d), positions (K, d), hides (T, K), two biases
-    (H, head_dim) to (T, batch, d).
+    (H, head_dim) to (T, batch, d). Where K is larger than M + T, the first keys are zeros.
     """
 
     def __init__(
@@ -156,8 +164,8 @@ class TransformerXlLayer(nn.Module):
     ) -> Tensor:
         attended = self.attend(hidden, memory, positions, hides, content_bias, position_bias)
         hidden = self.attention_norm(hidden + self.dropout(attended))
-        inner = self.dropout(functional.relu(self.inner(hidden)))
-        return self.feed_forward_norm(hidden + self.dropout(self.outer(inner)))
+        inner = self.dropout(functional.relu(_apply(self.inner, hidden)))
+        return self.feed_forward_norm(hidden + self.dropout(_apply(self.outer, inner)))
 
     def attend(
         self,
@@ -172,28 +180,38 @@ class TransformerXlLayer(nn.Module):
 
         (q + u) k + (q + v) r, where r depends on the distance between query and key alone.
         """
-        key, value = self.key_value(torch.cat([memory, hidden])).chunk(2, -1)
-        query, key, value = (self._by_head(part) for part in (self.query(hidden), key, value))
-        distance = self._by_head(self.position(positions).unsqueeze(1))
-        content_bias, position_bias = (
-            self._aligned(bias)[:, None] for bias in (content_bias, position_bias)
+        unseen = hidden.new_zeros(len(positions) - len(memory) - len(hidden), *hidden.shape[1:])
+        read = torch.cat([unseen, memory, hidden])
+        key, value = _apply(self.key_value, read).chunk(2, -1)
+        query, key, value = (
+            self._by_head(part) for part in (_apply(self.query, hidden), key, value)
         )
-        by_distance = relative_shift((query + position_bias) @ distance.transpose(-1, -2))
-        scores = (query + content_bias) @ key.transpose(-1, -2) + by_distance
+        distance = self._by_head(_apply(self.position, positions).unsqueeze(1)).squeeze(1)
+        content_bias, position_bias = (
+            self._aligned(bias)[:, None, None] for bias in (content_bias, position_bias)
+        )
+        # One product for each head with the queries of all streams, as they share the distances.
+        asking = (query + position_bias).flatten(1, 2)
+        by_distance = (asking @ distance.transpose(-1, -2)).unflatten(1, query.shape[1:3])
+        scores = (query + content_bias) @ key.transpose(-1, -2) + relative_shift(by_distance)
         scores = (scores * self.head_dim**-0.5).masked_fill(hides, -torch.inf)
         # With its dtype named, autocast leaves it in the scores' own: half the memory traffic.
         weights = scores.softmax(-1, dtype=scores.dtype)
         weights = functional.dropout(weights, self.attention_dropout, self.training)
         attended = (weights @ value)[..., : self.head_dim]
-        return self.output(attended.permute(2, 0, 1, 3).flatten(2))
+        return _apply(self.output, attended.permute(2, 1, 0, 3).flatten(2))
 
     def _by_head(self, vectors: Tensor) -> Tensor:
-        """(time, batch, H * head_dim) to (batch, H, time, head_dim), perhaps with zeros behind."""
-        return self._aligned(vectors.unflatten(-1, (self.heads, self.head_dim))).permute(1, 2, 0, 3)
+        """(time, batch, H * head_dim) to (H, batch, time, head_dim), perhaps with zeros behind."""
+        return self._aligned(vectors.unflatten(-1, (self.heads, self.head_dim))).permute(2, 1, 0, 3)
 
     def _aligned(self, vectors: Tensor) -> Tensor:
         """Zeros behind each vector up to a multiple of 8, which tensor cores need."""
         return functional.pad(vectors, (0, -self.head_dim % 8))
+
+
+def _apply(layer: nn.Linear, vectors: Tensor) -> Tensor:
+    return linear(vectors, layer.weight, layer.bias)
 
 
 def relative_shift(scores: Tensor) -> Tensor:
