@@ -4,9 +4,13 @@ import math
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
+from torch.nn import functional
 
 from onmt_define.errors import UserError
+from onmt_define.lm import aligned, transformer_xl
 from onmt_define.lm.awd_lstm import AwdLstmContext
 from onmt_define.lm.input_layers import describe_input_layer, projections_of, tables_of
 from onmt_define.lm.lstm import LstmContext
@@ -279,6 +283,46 @@ def test_attention_equals_a_plain_loop():
             weights = (scores / 3**0.5).softmax(0)
             heads.append(weights @ values[: 4 + i + 1, head])
         torch.testing.assert_close(attended[i, 0], layer.output(torch.cat(heads)))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_keys_that_fill_up_a_round_number_change_nothing(monkeypatch, training):
+    model = build("transformer-xl", memory=5).train(training)
+    tokens, targets = torch.randint(V, (2, 6, 2))
+
+    def losses_and_gradients():
+        model.zero_grad()
+        first = model(tokens[:3], targets[:3])
+        losses = torch.cat([first.losses, model(tokens[3:], targets[3:], first.state).losses])
+        losses.mean().backward()
+        return [losses.detach(), *(parameter.grad for parameter in model.parameters())]
+
+    expected = losses_and_gradients()
+    monkeypatch.setattr(transformer_xl, "likes_alignment", lambda _: True)
+    monkeypatch.setattr(aligned, "likes_alignment", lambda _: True)
+    lengths = []
+    monkeypatch.setattr(
+        model.context,
+        "positions",
+        lambda length, like: (
+            lengths.append(length) or TransformerXlContext.positions(model.context, length, like)
+        ),
+    )
+    for found, value in zip(losses_and_gradients(), expected, strict=True):
+        torch.testing.assert_close(found, value)
+    assert lengths == [8, 8]
+
+
+@given(*[st.integers(1, 40)] * 3, st.booleans())
+def test_zeros_behind_widths_change_no_linear_map(rows, width, out, has_bias):
+    inputs, weight = torch.randn(rows, width), torch.randn(out, width)
+    bias = torch.randn(out) if has_bias else None
+    found = aligned.aligned_linear(inputs, weight, bias)
+    assert found.shape[1] % aligned.ALIGNMENT == 0
+    torch.testing.assert_close(
+        found[:, :out], functional.linear(inputs, weight, bias), atol=1e-4, rtol=1e-4
+    )
+    assert not found[:, out:].any()
 
 
 def test_positions_are_sines_and_cosines_of_distances_up_to_the_longest():

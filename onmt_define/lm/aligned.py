@@ -36,7 +36,8 @@ def likes_alignment(inputs: Tensor) -> bool:
     """Whether products of these inputs are those of tensor cores: 16 bits or TF32 on a GPU."""
     if not inputs.is_cuda:
         return False
-    return torch.is_autocast_enabled("cuda") or torch.get_float32_matmul_precision() != "highest"
+    # What torch.set_float32_matmul_precision has set; torch.compile can't ask it directly.
+    return torch.is_autocast_enabled("cuda") or torch.backends.cuda.matmul.allow_tf32
 
 
 def fill_up(tensor: Tensor, *sizes: int) -> Tensor:
