@@ -6,17 +6,20 @@ Example, two minutes on two cores:
     python benchmarks/translate.py --text texts/test.en --output translate.csv
 
 Models of the given size with random weights translate the first sentences of a real text, each
-sentence into the same number of tokens, so that the ratios compare equal work. Every measurement
-is a process of its own, which loads the model, warms up and is timed once; the systems take turns,
-and the table shows the median of their repetitions. Loading isn't timed. Memory is the process's
-largest resident set on the CPU, and what the process added to the device's use on a GPU.
+sentence into the same number of tokens, so that the ratios compare equal work. Every system is a
+process of its own, which loads its model, warms up, and translates the text once in every round, in
+turn with the others; so what else the machine does hits all of them alike. The table shows medians
+over the rounds, of the ratios too. Loading isn't timed. Memory is the process's largest resident
+set on the CPU, and what the process added to the device's use on a GPU.
 """
 
 import argparse
 import collections
+import contextlib
 import csv
 import importlib.util
 import json
+import operator
 import os
 import re
 import statistics
@@ -35,7 +38,8 @@ SYSTEMS = {
     "ct2-float32": "CTranslate2 float32, DeFINE folded",
     "ct2-int8": "CTranslate2 int8, DeFINE folded",
 }
-COLUMNS = ("system", "repeat", "tokens", "seconds", "tokens_per_second", "memory_mb", "file_mb")
+COLUMNS = ("system", "round", "tokens", "seconds", "tokens_per_second", "memory_mb", "file_mb")
+ANSWER = "measured: "
 SPECIALS = ("<unk>", "<blank>", "<s>", "</s>")
 
 
@@ -44,17 +48,21 @@ def main() -> None:
     warnings.simplefilter("ignore", FutureWarning)  # OpenNMT-py's, under a newer torch
     arguments = parse_arguments()
     if arguments.system:
-        print(json.dumps(measure(arguments)))
+        serve(arguments)
         return
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         arguments.models = folder
         systems = installed_systems()
         make_models(arguments, systems)
+        contenders = [stack.enter_context(Contender(system, arguments)) for system in systems]
         rows = []
-        for repeat in range(1, arguments.repeats + 1):
-            for system in systems:
-                row = {"system": system, "repeat": repeat, **measure_apart(system, arguments)}
-                print(f"{system:12} {repeat} {row['tokens_per_second']:8.0f} tokens/s", flush=True)
+        for number in range(1, arguments.rounds + 1):
+            for contender in contenders:
+                row = {"system": contender.system, "round": number, **contender.translate()}
+                print(
+                    f"{row['system']:12} {number} {row['tokens_per_second']:8.0f} tokens/s",
+                    flush=True,
+                )
                 rows.append(row)
     with open(arguments.output, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS)
@@ -76,7 +84,7 @@ def parse_arguments() -> argparse.Namespace:
         ("tokens", 20, "tokens of each translation"),
         ("beam", 1, "beam size; 1 is greedy"),
         ("batch", 32, "sentences translated together"),
-        ("repeats", 3, "times each system is measured"),
+        ("rounds", 5, "times that each system translates the text"),
         ("threads", 1, "threads on the CPU"),
         ("vocabulary", 8000, "tokens known to each side"),
         ("width", 256, "m, width of the model"),
@@ -176,26 +184,51 @@ def save_random_model(
     checkpoint_files.save({**checkpoint, "vocab": vocab, "opt": opt, "optim": None}, path)
 
 
-def measure_apart(system: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Run this program anew for one measurement of one system."""
-    options = [
-        f"--{name.replace('_', '-')}={value}"
-        for name, value in vars(arguments).items()
-        if value is not None and name != "system"
-    ]
-    finished = subprocess.run(
-        [sys.executable, __file__, *options, "--system", system],
-        env={**os.environ, "OMP_NUM_THREADS": str(arguments.threads)},
-        capture_output=True,
-        text=True,
-    )
-    if finished.returncode:
-        sys.exit(f"{system} failed:\n{finished.stderr}")
-    return json.loads(finished.stdout.splitlines()[-1])
+class Contender:
+    """A process that has loaded one system and translates the text whenever it is asked to."""
+
+    def __init__(self, system: str, arguments: argparse.Namespace) -> None:
+        self.system = system
+        options = [
+            f"--{name.replace('_', '-')}={value}"
+            for name, value in vars(arguments).items()
+            if value is not None and name != "system"
+        ]
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  as long as the process
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, *options, "--system", system],
+            env={**os.environ, "OMP_NUM_THREADS": str(arguments.threads)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+        )
+
+    def __enter__(self) -> "Contender":
+        self._answer()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def translate(self) -> dict[str, Any]:
+        """One measurement, what `COLUMNS` lists."""
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        # OpenNMT-py prints lines of its own.
+        for line in self.process.stdout:
+            if line.startswith(ANSWER):
+                return json.loads(line.removeprefix(ANSWER))
+        self.errors.seek(0)
+        sys.exit(f"{self.system} failed:\n{self.errors.read()}")
 
 
-def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Load one system, warm it up with a batch, time it; what `COLUMNS` lists."""
+def serve(arguments: argparse.Namespace) -> None:
+    """Load one system, warm it up with a batch, then time it once for every line of the input."""
     sentences = read_sentences(arguments)
     path = Path(arguments.models) / arguments.system
     in_use = gpu_memory_in_use(arguments.device)
@@ -205,23 +238,27 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         path = path.with_suffix(".pt")
         translate = load_opennmt(path, arguments)
     translate(sentences[: arguments.batch])
-    start = time.perf_counter()
-    tokens = translate(sentences)
-    seconds = time.perf_counter() - start
-    if tokens != len(sentences) * arguments.tokens:
-        sys.exit(f"{tokens} tokens, expected {arguments.tokens} for each sentence")
-    if arguments.device == "cuda":
-        memory = (gpu_memory_in_use("cuda") - in_use) / 1e6
-    else:
-        memory = largest_resident_set() / 1e6
+    own = gpu_memory_in_use(arguments.device) - in_use  # the others are idle meanwhile
     files = path.rglob("*") if path.is_dir() else [path]
-    return {
-        "tokens": tokens,
-        "seconds": round(seconds, 3),
-        "tokens_per_second": round(tokens / seconds, 1),
-        "memory_mb": round(memory),
-        "file_mb": round(sum(file.stat().st_size for file in files) / 1e6, 1),
-    }
+    file_mb = round(sum(file.stat().st_size for file in files) / 1e6, 1)
+    print(f"{ANSWER}{{}}", flush=True)
+    for _ in sys.stdin:
+        before = gpu_memory_in_use(arguments.device)
+        start = time.perf_counter()
+        tokens = translate(sentences)
+        seconds = time.perf_counter() - start
+        if tokens != len(sentences) * arguments.tokens:
+            sys.exit(f"{tokens} tokens, expected {arguments.tokens} for each sentence")
+        own += gpu_memory_in_use(arguments.device) - before
+        memory = own if arguments.device == "cuda" else largest_resident_set()
+        measured = {
+            "tokens": tokens,
+            "seconds": round(seconds, 3),
+            "tokens_per_second": round(tokens / seconds, 1),
+            "memory_mb": round(memory / 1e6),
+            "file_mb": file_mb,
+        }
+        print(f"{ANSWER}{json.dumps(measured)}", flush=True)
 
 
 def largest_resident_set() -> int:
@@ -299,16 +336,20 @@ def load_ctranslate2(path: Path, arguments: argparse.Namespace) -> Any:
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:
-    """Medians over the repetitions, with ratios to the standard model."""
+    """Medians over the rounds, with ratios to the standard model in the same round."""
 
-    def median(system: str, column: str) -> float:
-        return statistics.median(row[column] for row in rows if row["system"] == system)
+    def values(system: str, column: str) -> list[float]:
+        return [row[column] for row in rows if row["system"] == system]
 
+    standard = values("standard", "tokens_per_second")
     print(f"\n{'system':52} {'tokens/s':>9} {'ratio':>6} {'memory MB':>10} {'file MB':>8}")
     for system in dict.fromkeys(row["system"] for row in rows):
-        speed = median(system, "tokens_per_second")
-        ratio = speed / median("standard", "tokens_per_second")
-        memory, size = median(system, "memory_mb"), median(system, "file_mb")
+        speeds = values(system, "tokens_per_second")
+        ratio = statistics.median(map(operator.truediv, speeds, standard))
+        memory, size = (
+            statistics.median(values(system, name)) for name in ("memory_mb", "file_mb")
+        )
+        speed = statistics.median(speeds)
         print(f"{SYSTEMS[system]:52} {speed:9,.0f} {ratio:6.2f} {memory:10,.0f} {size:8,.1f}")
 
 

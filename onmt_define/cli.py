@@ -25,6 +25,6 @@ def main() -> None:
     add_compression_commands(subparsers)
     add_paper_commands(subparsers)
     add_workflow_commands(subparsers)
-    arguments = parser.parse_args()
     with exit_on_user_error():
+        arguments = parser.parse_args()
         arguments.function(arguments)

@@ -1,9 +1,13 @@
 """One kind of error for what a user can mend, and the one place that prints it."""
 
 import errno
+import os
+import select
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NoReturn, TextIO
 
 
 class UserError(Exception):
@@ -14,11 +18,15 @@ class UserError(Exception):
 def exit_on_user_error() -> Iterator[None]:
     """Turn a `UserError` into its sentence on stderr and exit status 2, without a traceback.
 
-    A file that can't be opened is the user's to mend as well, wherever that comes out. Ctrl-C ends
-    with the shell's own status for it, 130, and no traceback either.
+    A file that can't be opened is the user's to mend as well, wherever that comes out. Ctrl-C, and
+    output that nobody reads any more (`| head -1`), end with the shell's own status for it, 130 or
+    141, and no traceback either.
     """
     try:
-        yield
+        try:
+            yield
+        finally:
+            sys.stdout.flush()  # at Python's own end it would be too late to keep quiet
     except UserError as error:
         _exit_with(str(error))
     except FileNotFoundError as error:
@@ -26,6 +34,8 @@ def exit_on_user_error() -> Iterator[None]:
             raise
         _exit_with(f"there is no file {error.filename}")
     except OSError as error:
+        if isinstance(error, BrokenPipeError) and _nobody_reads(sys.stdout):
+            _leave_quietly()
         if error.filename is not None:
             _exit_with(f"{error.filename}: {error.strerror}")
         if error.errno == errno.ENOSPC:
@@ -39,3 +49,19 @@ def _exit_with(sentence: str) -> None:
     sys.stdout.flush()
     print(f"error: {sentence}", file=sys.stderr)
     sys.exit(2)
+
+
+def _nobody_reads(stream: TextIO) -> bool:
+    """Whether a stream leads into a pipe whose reader is gone; others may break too, as sockets."""
+    poll = select.poll()
+    poll.register(stream, 0)
+    return any(events & select.POLLERR for _, events in poll.poll(0))
+
+
+def _leave_quietly() -> NoReturn:
+    # What waits in the buffers is written at Python's end, and must go somewhere.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        if _nobody_reads(stream):
+            os.dup2(nowhere, stream.fileno())
+    sys.exit(128 + signal.SIGPIPE)

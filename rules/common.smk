@@ -6,6 +6,7 @@ import shlex
 import signal
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 from snakemake.exceptions import WorkflowError
 
@@ -14,10 +15,11 @@ from onmt_define.errors import UserError
 from onmt_define.schema import load_yaml
 from onmt_define.workflow.config import (
     complete_config,
+    corpus_folders,
     corpus_splits,
     languages,
-    settings_key,
 )
+from onmt_define.workflow.costs import check_disk
 from onmt_define.workflow.plan import (
     check_options,
     check_user_files,
@@ -58,12 +60,7 @@ RAW_SPLITS = corpus_splits(CONFIG)
 LANGUAGES = languages(CONFIG)
 SOURCE, TARGET = LANGUAGES
 
-# The key in a folder's name changes with the settings that made its content.
-CLEAN_KEY = settings_key(LANGUAGES, CONFIG["cleaning"])
-BPE_KEY = settings_key(CLEAN_KEY, CONFIG["bpe"])
-RAW = f"data/{CORPUS['name']}/raw"
-CLEAN = f"data/{CORPUS['name']}/clean-{CLEAN_KEY}"
-BPE = f"data/{CORPUS['name']}/bpe-{BPE_KEY}"
+RAW, CLEAN, BPE = corpus_folders(CONFIG)
 RESULTS = f"results/{CONFIG['name']}"
 REPORT = f"{RESULTS}/report/index.html"
 
@@ -73,6 +70,9 @@ LANGUAGE_MODEL_RUNS = {
 }
 ALL_RUNS = [*TRANSLATION_RUNS.values(), *LANGUAGE_MODEL_RUNS.values()]
 
+# What the names of translations and scores end in, one for each model of a run.
+MODELS = ["", "-averaged"] if CONFIG["translation"]["averaging"] else [""]
+
 
 wildcard_constraints:
     seed=r"\d+",
@@ -80,6 +80,7 @@ wildcard_constraints:
     split=r"[^/]+",
     language="[a-z]{2,3}",
     test_set="|".join(CONFIG["test_sets"]),
+    averaged="|-averaged",
     sharing="separate|shared",
 
 
@@ -107,6 +108,7 @@ def check_before_start():
     gpus_given = workflow.global_resources.get("gpu").value if trains else None
     try:
         check_options(CONFIG, CONFIG_FILE, gpus_given, on_cluster=ON_CLUSTER)
+        check_disk(CONFIG, CONFIG_FILE)
         if workflow.executor_plugin.name == "slurm":
             status_command = workflow.executor_settings.status_command
             slurm.check_before_jobs(status_command, Path.cwd())

@@ -45,7 +45,11 @@ def expected_results():
         for seed in run["seeds"]
         for result in [
             "record.json",
-            *(f"{name}.score.json" for name in CONFIG["test_sets"]),
+            *(
+                f"{name}{model}.score.json"
+                for name in CONFIG["test_sets"]
+                for model in MODELS
+            ),
         ]
     ]
     results += [
@@ -56,15 +60,55 @@ def expected_results():
     return results
 
 
+def data_files():
+    """Every text that a training or a score reads: as it came, encoded, and the vocabularies."""
+    files = expand(
+        f"{RAW}/{{split}}.{{language}}", split=RAW_SPLITS, language=LANGUAGES
+    )
+    for name in TRANSLATION_RUNS:
+        files += training_inputs(SimpleNamespace(run=name))
+    for name in LANGUAGE_MODEL_RUNS:
+        files += language_model_texts(SimpleNamespace(run=name))
+    return list(dict.fromkeys(files))
+
+
+rule data_hashes:
+    input:
+        data_files(),
+    output:
+        f"{RESULTS}/data_hashes.json",
+    log:
+        f"{RESULTS}/logs/data_hashes.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/data_hashes.tsv"
+    shell:
+        "python {SCRIPTS:q}/hash_data.py --output {output:q} {input:q} 2>&1 | tee {log:q} >&2"
+
+
 rule report:
     input:
         expected_results(),
-        expected_correlations(),
+        expected_analyses(),
         config=f"{RESULTS}/config.yaml",
         provenance=PROVENANCE,
+        hashes=f"{RESULTS}/data_hashes.json",
         counts=expand(f"{CLEAN}/{{split}}.counts.json", split=["train", "valid"]),
     output:
-        report(REPORT, category="Report", caption="captions/report.rst"),
+        page=report(REPORT, category="Report", caption="captions/report.rst"),
+        tables=report(
+            directory(f"{RESULTS}/report/tables"),
+            patterns=["{table}.csv"],
+            category="Tables",
+            labels={"table": "{table}"},
+            caption="captions/table.rst",
+        ),
+        figures=report(
+            directory(f"{RESULTS}/report/figures"),
+            patterns=["{figure}.svg"],
+            category="Figures",
+            labels={"figure": "{figure}"},
+            caption="captions/figure.rst",
+        ),
     log:
         f"{RESULTS}/logs/report.log",
     benchmark:
@@ -74,5 +118,5 @@ rule report:
         folder=f"{RESULTS}/report",
     shell:
         "python {SCRIPTS:q}/make_report.py --config {input.config:q} --results {params.results:q} "
-        "--output {params.folder:q} --provenance {input.provenance:q} {input.counts:q} "
+        "--output {params.folder:q} --provenance {input.provenance:q} {input.counts:q} {input.hashes:q} "
         "> {log:q} 2>&1"

@@ -62,6 +62,24 @@ rule train_translation:
         "--log {log:q} --gpu-log {params.gpu_log:q}"
 
 
+# The other model beside model.pt, where the configuration asks for it; both are translated with.
+rule average_checkpoints:
+    input:
+        f"{RUN}/model.pt",
+    output:
+        f"{RUN}/model-averaged.pt",
+    log:
+        f"{RESULTS}/logs/average_{{run}}_seed{{seed}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/average_{{run}}_seed{{seed}}.tsv"
+    params:
+        checkpoints=f"{RUN}/checkpoints",
+        number=CONFIG["translation"]["averaging"],
+    shell:
+        "python {SCRIPTS:q}/average_checkpoints.py --checkpoints {params.checkpoints:q} "
+        "--number {params.number} --output {output:q} 2>&1 | tee {log:q} >&2"
+
+
 rule decoding_config:
     output:
         f"{RESULTS}/mt/decoding.yaml",
@@ -75,15 +93,15 @@ rule decoding_config:
 
 rule translate:
     input:
-        model=f"{RUN}/model.pt",
+        model=f"{RUN}/model{{averaged}}.pt",
         source=f"{BPE}/{{test_set}}.{SOURCE}",
         decoding=f"{RESULTS}/mt/decoding.yaml",
     output:
-        f"{RUN}/{{test_set}}.hyp",
+        f"{RUN}/{{test_set}}{{averaged}}.hyp",
     log:
-        f"{RESULTS}/logs/translate_{{run}}_seed{{seed}}_{{test_set}}.log",
+        f"{RESULTS}/logs/translate_{{run}}_seed{{seed}}_{{test_set}}{{averaged}}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/translate_{{run}}_seed{{seed}}_{{test_set}}.tsv"
+        f"{RESULTS}/benchmarks/translate_{{run}}_seed{{seed}}_{{test_set}}{{averaged}}.tsv"
     resources:
         gpu=1,
     shell:

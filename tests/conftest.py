@@ -1,15 +1,24 @@
 """Shared by all tests: no time limits in hypothesis, and the commands of this Python."""
 
 import os
+import shutil
 import subprocess
 
 import pytest
 from hypothesis import settings
-from paths import BIN
+from paths import BIN, ROOT
 
 # A loaded machine must not fail a test; speed belongs to the benchmarks.
 settings.register_profile("no-deadline", deadline=None, max_examples=40)
 settings.load_profile("no-deadline")
+
+LONGEST_FIRST = {"test_profiles.py": 0, "test_workflow.py": 1, "test_killing.py": 2}
+
+
+def pytest_collection_modifyitems(config, items):
+    """Workers of pytest-xdist start with what takes longest, so that none is left alone with it."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: LONGEST_FIRST.get(item.path.name, len(LONGEST_FIRST)))
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +36,13 @@ def run_command():
         )
 
     return run
+
+
+@pytest.fixture
+def four_busy_gpus(monkeypatch, tmp_path):
+    """A stand-in for nvidia-smi is found first (fake_nvidia_smi.py)."""
+    program = tmp_path / "bin" / "nvidia-smi"
+    program.parent.mkdir()
+    shutil.copy(ROOT / "tests" / "fake_nvidia_smi.py", program)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)

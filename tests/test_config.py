@@ -1,15 +1,18 @@
 """Configurations: every shipped one is right, and a mistake is named in one sentence."""
 
 import copy
+from importlib import import_module
 
+import pyonmttok
 import pytest
+import torch
 import yaml
 from paths import ROOT
 
 from onmt_define.errors import UserError
 from onmt_define.schema import load_yaml
 from onmt_define.workflow.config import complete_config, load_config, settings_key
-from onmt_define.workflow.plan import check_options
+from onmt_define.workflow.plan import check_options, training_options
 
 SHIPPED = [
     ROOT / "config.yaml",
@@ -27,6 +30,35 @@ def test_shipped_configurations_pass_every_check(path):
     check_options(load_config(path), path.name, gpus_given=None)
 
 
+@pytest.mark.parametrize(
+    ("run", "millions"),
+    [("standard", 92), ("define", 69), ("projective", 68), ("define-shared", 49)],
+)
+def test_sizes_of_the_papers_models(run, millions):
+    """Of vocabularies of 31,000, without any memory for the weights."""
+    config = load_config(ROOT / "config.yaml")
+    parser = import_module("onmt.bin.train")._get_parser()
+    required = {"data": {}, "src_vocab": "-"}
+    contents = yaml.safe_dump({**training_options(config, run), **required})
+    opt, _ = parser.parse_known_args(args=[], config_file_contents=contents)
+    parser.update_model_opts(opt)
+    sizes = {"src": 31_000, "tgt": 31_000}
+    specials = ["<unk>", "<blank>", "<s>", "</s>"]
+    words = {
+        side: pyonmttok.build_vocab_from_tokens(
+            [f"w{number}" for number in range(size)], special_tokens=specials
+        )
+        for side, size in sizes.items()
+    }
+    vocabularies = {**words, "data_task": "seq2seq", "decoder_start_token": "<s>"}
+    if opt.share_vocab:
+        vocabularies["tgt"] = vocabularies["src"]
+    with torch.device("meta"):
+        model = import_module("onmt.model_builder").build_base_model(opt, vocabularies)
+    count = sum(parameter.numel() for parameter in model.parameters())
+    assert round(count / 1e6) == millions
+
+
 def test_defaults_are_filled_in_without_touching_the_original():
     original = copy.deepcopy(DEMO)
     config = complete_config(DEMO, "demo.yaml")
@@ -39,6 +71,13 @@ def test_defaults_are_filled_in_without_touching_the_original():
     }
     run = config["translation"]["runs"][0]
     assert (run["seeds"], run["gpus"]) == ([1], 1)
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
+def test_a_resolved_configuration_is_one_too(path):
+    """The report hands it out, so that another person can repeat its rows."""
+    config = load_config(path)
+    assert complete_config(copy.deepcopy(config), "config.yaml") == config
 
 
 def changed(**changes):
@@ -73,6 +112,16 @@ def with_files(**files):
         (changed(nmae="x"), "unknown key 'nmae', did you mean 'name'?"),
         (changed(name="../x"), "name: '../x' does not match"),
         (changed(allow_cpu="yes"), "allow_cpu is 'yes', expected boolean"),
+        (
+            changed(compression={"runs": ["lstm"]}),
+            "compression.runs has 'lstm', expected one of standard, define, lstm-define",
+        ),
+        (changed(compression={"codes": 1}), "compression.codes: 1 is less than the minimum of 2"),
+        (
+            changed(translation__baseline="stndard"),
+            "translation.baseline is 'stndard', expected one of the runs: standard, define",
+        ),
+        (changed(translation__averaging=-1), "averaging: -1 is less than the minimum of 0"),
         (changed(bpe__merges="many"), "bpe.merges is 'many', expected integer"),
         (changed(bpe__merges=2.0), "bpe.merges is 2.0, expected integer"),
         (changed(cleaning={"max_length_ratio": float("nan")}), "is nan, expected number"),
@@ -228,8 +277,20 @@ def test_a_wrong_configuration_is_named(config, sentence):
             "language_models, run 'lstm-define': corpus.files.train: there is no file nowhere/a",
         ),
         (
+            changed(compression={"codebooks": 2000}),
+            "compression: --codebooks 2000 of --codes 16 are 32,000 codewords, expected at most",
+        ),
+        (
             changed(language_models__runs__0__options__layrs=2),
             "run 'lstm-define': unknown key 'layrs'",
+        ),
+        (
+            changed(translation__averaging=9),
+            "translation.averaging is 9, so keep_checkpoint must be at least as large",
+        ),
+        (
+            changed(translation__averaging=9, translation__training__keep_checkpoint=99),
+            "translation.averaging is 9, but a training of",
         ),
     ],
 )
@@ -302,7 +363,7 @@ def test_a_training_that_could_not_run_is_refused_before_anything_starts(options
 )
 def test_unusual_trainings_that_can_run_are_let_through(options):
     config = training(**options)
-    del config["translation"]["runs"][1], config["language_models"]
+    del config["translation"]["runs"][1], config["language_models"], config["compression"]
     check_options(complete_config(config, "my.yaml"), "my.yaml", gpus_given=0)
 
 

@@ -47,6 +47,32 @@ def test_many_chunks_are_one_table(monkeypatch):
     table = nn.Embedding(100, 6)
     (found,) = correlation_maps(InputLayer(table, 100))
     torch.testing.assert_close(found.values, written_out(table.weight.detach()))
+    expected = torch.corrcoef(table.weight.detach().T).abs()
+    torch.testing.assert_close(found.centred, expected, atol=1e-5, rtol=0)
+
+
+def test_a_vector_that_all_tokens_share_is_gone_from_the_centred_map():
+    torch.manual_seed(0)
+    independent, shared = torch.randn(5000, 8), torch.full((8,), 3.0)
+    (found,) = correlation_maps(
+        InputLayer(nn.Embedding.from_pretrained(independent + shared), 5000)
+    )
+    assert found.off_diagonal == pytest.approx(0.9, abs=0.01)  # 9 of 9 + 1, mean and variance
+    assert found.centred_off_diagonal < 0.02
+    constant = nn.Embedding.from_pretrained(torch.tensor([[0.1, 0.7]]).repeat(500, 1))
+    (found,) = correlation_maps(InputLayer(constant, 500))
+    assert found.off_diagonal == pytest.approx(1, abs=1e-4)
+    assert found.centred_off_diagonal == 0
+
+
+def test_an_untrained_unit_shares_a_mean_that_makes_reduce_the_most_correlated():
+    """Why the order of the paper's Figures 8 to 10 takes training, see docs/analysis.md."""
+    torch.manual_seed(0)
+    layer = DefineEmbedding(3000, 64, 128, 256, 3, 8)
+    nn.init.normal_(layer.map_table.weight, std=64**-0.5)
+    mapping, *_, reduce = correlation_maps(InputLayer(layer, 3000))
+    assert mapping.off_diagonal < 0.03 < 0.15 < reduce.off_diagonal
+    assert reduce.centred_off_diagonal < 0.7 * reduce.off_diagonal
 
 
 def test_independent_dimensions_are_the_identity_and_equal_ones_are_one():
@@ -102,14 +128,14 @@ def test_the_stages_of_other_layers():
 def test_groups_are_compared_pair_by_pair():
     values = torch.rand(6, 6)
     values = ((values + values.T) / 2).fill_diagonal_(1.0)
-    found = CorrelationMap("layer 1", 3, values)
+    found = CorrelationMap("layer 1", 3, values, values)
     means = found.group_means
     assert means[0, 1] == pytest.approx(values[:2, 2:4].mean().item())
     assert means[2, 2] == pytest.approx(values[4, 5].item())
     expected = (values[:2, 2:4].mean() + values[:2, 4:].mean() + values[2:4, 4:].mean()) / 3
     assert found.between_groups == pytest.approx(expected.item())
-    assert CorrelationMap("reduce", 1, values).between_groups is None
-    of_one = CorrelationMap("layer 1", 6, values)
+    assert CorrelationMap("reduce", 1, values, values).between_groups is None
+    of_one = CorrelationMap("layer 1", 6, values, values)
     assert of_one.between_groups == pytest.approx(of_one.off_diagonal)
 
 
@@ -155,6 +181,7 @@ def test_the_command_writes_numbers_and_pictures(tmp_path, monkeypatch, capsys):
     assert [bool(row["between groups"]) for row in rows] == [False, True, True, False]
     for row in rows:
         assert f"{float(row['off-diagonal']):.4f}" in printed
+        assert f"{float(row['centred']):.4f}" in printed
     record = json.loads((folder / "correlation.json").read_text())
     assert record["embedding_type"] == "define"
     assert len(record["stages"]) == 4

@@ -1,22 +1,15 @@
 """The table of what a job does with its GPUs, and its summary."""
 
-import shutil
 import time
 
 import pytest
-from paths import ROOT
 
 from onmt_define import gpu_use
 from onmt_define.gpu_use import sampled, summarise
 
 
 @pytest.fixture
-def nvidia_smi(monkeypatch, tmp_path):
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    shutil.copy(ROOT / "tests" / "fake_nvidia_smi.py", folder / "nvidia-smi")
-    (folder / "nvidia-smi").chmod(0o755)
-    monkeypatch.setenv("PATH", str(folder), prepend=":")
+def nvidia_smi(four_busy_gpus, monkeypatch):
     monkeypatch.setattr(gpu_use, "SECONDS_BETWEEN_SAMPLES", 0.02)
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -68,14 +67,9 @@ def command(tmp_path):
 
 
 @pytest.fixture
-def two_gpus(monkeypatch, tmp_path):
+def two_gpus(four_busy_gpus, monkeypatch, tmp_path):
     """Two simulated GPUs: nvidia-smi names them, and OpenNMT-py's ranks compute on the CPU."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    shutil.copy(ROOT / "tests" / "fake_nvidia_smi.py", folder / "nvidia-smi")
-    (folder / "nvidia-smi").chmod(0o755)
     shim = ROOT / "tests" / "opennmt" / "two_cpu_workers"
-    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
     monkeypatch.setenv("PYTHONPATH", str(shim), prepend=os.pathsep)
     monkeypatch.setenv("ONMT_DEFINE_GPU_LEASES", str(tmp_path / "leases"))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,2")

@@ -259,7 +259,7 @@ def test_page_holds_the_results(demo):
     results, page = demo
     parsed = check_page(page)
     assert results.missing == ()
-    assert parsed.tags.count("img") == 7
+    assert parsed.tags.count("img") == 9
     assert "1,216,000" in parsed.text
     assert "2 min 31 s" in parsed.text
     assert "36.00" in parsed.text
@@ -279,15 +279,12 @@ def test_summary_compares_with_the_first_run(demo):
         "This report covers 2 translation runs (en to de, corpus demo, 1 seed each) "
         "and 2 language models (1 seed each)."
     )
-    assert sentences[1] == (
+    assert sentences[1].startswith(
         "define reached BLEU 87.1 on test with 1.2 million parameters, "
-        "24 % fewer than standard (88.0, 1.6 million)."
+        "24 % fewer than standard (88.0, 1.6 million). Their"
     )
-    assert "85.9 to 88.2 for define and 86.8 to 89.1 for standard, overlap." in sentences[2]
-    assert sentences[3] == (
-        "Training a translation model took 2 min 10 s to 2 min 31 s on CPU, 1 thread."
-    )
-    assert "lstm-define reached test perplexity 37.00 with 512 thousand" in sentences[4]
+    assert "85.9 to 88.2 for define and 86.8 to 89.1 for standard, overlap." in sentences[1]
+    assert "lstm-define reached test perplexity 37.00 with 512 thousand" in sentences[2]
     assert sentences[-1] == "Every expected result is there."
 
 
@@ -460,7 +457,7 @@ def test_without_translation(tmp_path):
     assert "chrF" not in parsed.text
     assert 'id="translation"' not in page.read_text(encoding="utf-8")
     assert "lstm-define reached" in parsed.text
-    assert parsed.tags.count("img") == 3
+    assert parsed.tags.count("img") == 4
 
 
 def test_several_seeds_have_a_mean(tmp_path):
@@ -540,14 +537,64 @@ def test_cost_of_what_ran_on_gpus(tmp_path):
     assert "93.2" in text
     assert "20,480" in text
     assert "1.235" in text
-    (row,) = read_csv(tmp_path / "report" / "tables" / "cost.csv")
-    assert row["energy of the GPUs (kWh)"] == "1.23456"
+    standard, define = read_csv(tmp_path / "report" / "tables" / "cost.csv")
+    assert define["energy of the GPUs (kWh)"] == "1.23456"
+    assert float(define["GPU time (GPU-hours)"]) == pytest.approx(2 * 151.2 / 3600)
+    assert define["training speed (tokens/s)"] == "5300.0"
+    assert standard["GPU time (GPU-hours)"] == standard["energy of the GPUs (kWh)"] == ""
     assert (tmp_path / "report" / "figures" / "gpus.svg").exists()
 
 
-def test_no_cost_where_there_is_no_gpu(demo):
+def test_cost_on_the_cpu_is_time_speed_and_memory(tmp_path):
+    config = make_config(["standard"], ["lstm-define"])
+    make_tree(tmp_path, config)
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks/train_standard_seed1.tsv").write_text("s\tmax_rss\n130.1\t665.25\n")
+    (tmp_path / "benchmarks/train_lm_lstm-define_seed1.tsv").write_text("s\tmax_rss\n30.1\tNA\n")
+    write_report(read_results(config, tmp_path), tmp_path / "report")
+    standard, lstm = read_csv(tmp_path / "report/tables/cost.csv")
+    memory = "peak memory of the machine (MiB)"
+    assert (standard[memory], lstm[memory]) == ("665.25", "")
+    assert standard["training time (s)"] == "130.0"
+    assert lstm["training speed (tokens/s)"] == "12000.0"
+
+
+def test_significance_and_averaged_checkpoints(tmp_path):
+    config = make_config(["standard", "define"])
+    config["translation"]["averaging"] = 5
+    make_tree(tmp_path, config)
+    tested = {"run": "standard", "seed": 1, "BLEU": {"difference": -0.9, "p_value": 0.0123}}
+    for run in ("standard", "define"):
+        place = tmp_path / f"mt/{run}/seed1"
+        averaged = json.loads((place / "test.score.json").read_text())
+        write_json(place / "test-averaged.score.json", {**averaged, "BLEU": 90.5})
+    change(tmp_path / "mt/define/seed1/test.score.json", baseline=tested)
+    broken = {**tested, "BLEU": {"p_value": None}}
+    change(tmp_path / "mt/define/seed1/test-averaged.score.json", baseline=broken)
+    results = read_results(config, tmp_path)
+    assert [one.path for one in results.missing] == ["mt/define/seed1/test-averaged.score.json"]
+    assert summary(results, [])[1].endswith(
+        "In a paired bootstrap test against standard, p is 0.012."
+    )
+    write_report(results, tmp_path / "report")
+    standard, define = read_csv(tmp_path / "report/tables/translation.csv")
+    column = "BLEU test, p against standard"
+    assert (standard[column], define[column]) == ("", "0.0123")
+    assert define["BLEU test-averaged"] == "90.5"
+    assert define["BLEU test-averaged, p against standard"] == "missing"
+
+
+def test_what_repeats_a_row(demo):
     _, page = demo
-    assert "Cost" not in check_page(page).text
+    rows = read_csv(page.parent / "tables/trainings.csv")
+    assert [row["Snakemake's target"] for row in rows][1::2] == [
+        "results/demo/mt/define/seed1/record.json",
+        "results/demo/lm/lstm-define/seed1/record.json",
+    ]
+    assert rows[1]["tries"] == "2, resumed from step 600"
+    assert rows[1]["torch"] == "2.13.0"
+    config = yaml.safe_load((page.parent / "config.yaml").read_text(encoding="utf-8"))
+    assert config["name"] == "demo"
 
 
 @pytest.mark.parametrize(
@@ -615,7 +662,7 @@ def test_script_makes_the_same_files_again(demo, tmp_path):
     again = Path(result.stdout.split("\n")[-2])
     assert again == tmp_path / "a report" / "index.html"
     files = sorted(path.relative_to(page.parent) for path in page.parent.rglob("*.*"))
-    assert len(files) == 1 + 3 * (6 + 13) + 2 * 7
+    assert len(files) == 2 + 3 * (8 + 13) + 2 * 9
     for file in files:
         assert (page.parent / file).read_bytes() == (again.parent / file).read_bytes(), file
 
@@ -662,6 +709,7 @@ def test_browser_shows_every_image_without_complaint(demo, tmp_path):
           await Promise.all(images.map(image => image.decode()));
           document.querySelector("pre").textContent = JSON.stringify({{
             widths: images.map(image => image.naturalWidth),
+            tables: [...inside.querySelectorAll("table")].map(table => table.rows.length),
             page: inside.documentElement.scrollWidth, frame: inside.documentElement.clientWidth}});
         }};
         </script></body>""",
@@ -672,6 +720,8 @@ def test_browser_shows_every_image_without_complaint(demo, tmp_path):
     probe.unlink()
     assert "CONSOLE" not in result.stderr, result.stderr
     found = json.loads(result.stdout.split("<pre>")[1].split("</pre>")[0])
-    assert len(found["widths"]) == 7
+    assert len(found["widths"]) == 9
     assert min(found["widths"]) > 0
+    assert len(found["tables"]) == 8 + 13  # ours, and the paper's
+    assert min(found["tables"]) > 1
     assert found["page"] <= found["frame"], "the page itself scrolls sideways"

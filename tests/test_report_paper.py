@@ -31,14 +31,20 @@ COMPRESSION = {
         }
     },
     "file_bytes": {"before": 2_600_000, "after": 2_100_000},
-    "score": {"metric": "perplexity", "before": 37.0, "after": 37.25},
+    "score": {
+        "metric": "perplexity",
+        "before": 37.0,
+        "after": 37.25,
+        "batch": "128 tokens",
+        "ms_per_batch": {"before": 20.5, "after": 21.75},
+    },
 }
 STAGE = {"embedding": "input", "stage": "layer 1", "width": 64, "groups": 4}
 CORRELATION = {
     "kind": "correlation",
     "stages": [
-        {**STAGE, "stage": "mapping layer", "groups": 1, "off-diagonal": 0.2},
-        {**STAGE, "off-diagonal": 0.1234, "between groups": 0.0567},
+        {**STAGE, "stage": "mapping layer", "groups": 1, "off-diagonal": 0.2, "centred": 0.15},
+        {**STAGE, "off-diagonal": 0.1234, "centred": 0.101, "between groups": 0.0567},
     ],
 }
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20"></svg>'
@@ -65,7 +71,10 @@ def lines_of(comparisons, number, model):
 
 def test_our_numbers_stand_beside_the_papers(tmp_path):
     config = paper_config(define="table3/define", lstm_define="table2a/define-128")
-    results = read_results(config, make_tree(tmp_path, config))
+    tested = {"run": "standard", "seed": 1, "BLEU": {"difference": 1.0, "p_value": 0.0208}}
+    make_tree(tmp_path, config)
+    change(tmp_path / "mt/define/seed1/newstest2017.score.json", baseline=tested)
+    results = read_results(config, tmp_path)
     missing = []
     comparisons = compare_with_paper(results, (), missing)
     assert not missing
@@ -76,6 +85,7 @@ def test_our_numbers_stand_beside_the_papers(tmp_path):
     assert (bleu["paper"], bleu["ours"], bleu["seeds"]) == ("28.25", 87.1, 1)
     assert bleu["difference"] == pytest.approx(87.1 - 28.25)
     assert bleu["interval"] == pytest.approx((85.9, 88.2))
+    assert bleu["significance"] == "p = 0.021 against standard"
     assert bleu["from"] == "define"
     assert bleu["count"] == results.translation[1].parameters["total"]
     # Table 4 repeats the row; its model is the same, so the run is.
@@ -108,16 +118,19 @@ def test_a_compressed_row_takes_its_numbers_from_the_compression(tmp_path):
     config = paper_config(lstm_define="table2a/define-128")
     make_tree(tmp_path, config)
     write_json(tmp_path / "lm/lstm-define/seed1/compressed.json", COMPRESSION)
+    other = {**COMPRESSION, "codes": 256, "score": {**COMPRESSION["score"], "after": 99.0}}
+    write_json(tmp_path / "lm/lstm-define/seed1/compressed-256.json", other)
     results = read_results(config, tmp_path)
     analyses = read_analyses(results, tmp_path, [])
     comparisons = compare_with_paper(results, analyses.compressions, [])
     plain = lines_of(comparisons, "5", "DeFINE")
     assert plain["look-up table, MB"]["ours"] == pytest.approx(1.024)
     assert plain["test perplexity"]["ours"] == 37.0
-    assert plain["inference, ms/batch"]["ours"] == MISSING
+    assert plain["inference, ms/batch"]["ours"] == 20.5
     compressed = lines_of(comparisons, "5", "DeFINE, compressed")
     assert compressed["look-up table, MB"]["ours"] == pytest.approx(0.294144)
     assert compressed["test perplexity"]["ours"] == 37.25
+    assert compressed["inference, ms/batch"]["ours"] == 21.75
 
 
 def test_a_row_that_the_paper_has_not_is_named(tmp_path):
@@ -175,9 +188,11 @@ def test_correlation_and_compression_are_shown(tmp_path):
     assert [one.reason for one in missing] == ["file is no record of a compression"]
     first, second = rows_of(correlation_table(analyses.correlations))
     assert (first["between groups"], second["between groups"]) == ("", 0.0567)
+    assert (first["centred"], second["centred"]) == (0.15, 0.101)
     (row,) = rows_of(compression_table(analyses.compressions))
     assert row["error"] == pytest.approx(3.4)
     assert (row["before"], row["after"], row["file after"]) == (37.0, 37.25, 2.1)
+    assert (row["ms before"], row["ms after"], row["batch"]) == (20.5, 21.75, "128 tokens")
     page = write_report(results, tmp_path / "report", folder=tmp_path)
     parsed = check_page(page)
     assert "0.123" in parsed.text

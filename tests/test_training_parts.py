@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from argparse import Namespace
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
 from onmt_define.workflow.learning_curve import LearningCurve
-from onmt_define.workflow.scoring import score
+from onmt_define.workflow.scoring import Baseline, score
 from onmt_define.workflow.training import opennmt_checkpoints
 from onmt_define.workflow.training_config import resolve_training, spread_over_gpus
 from onmt_define.workflow.training_record import count_parameters
@@ -192,15 +193,61 @@ def test_subwords_are_joined(encoded, plain):
     assert decode_bpe(encoded) == plain
 
 
-def test_scores_have_signature_and_interval(tmp_path):
+@pytest.fixture
+def translated(tmp_path):
+    """A reference, a good translation and a worse one, in a folder."""
     reference = "".join(f"the cat number {index} sat on the mat\n" for index in range(50))
     (tmp_path / "ref").write_text(reference)
-    (tmp_path / "hyp").write_text(reference.replace("cat number 1", "dog number 1"))
-    score(tmp_path / "hyp", tmp_path / "ref", tmp_path / "score.json", test_set="mats")
-    result = json.loads((tmp_path / "score.json").read_text())
+    (tmp_path / "good").write_text(reference.replace("cat number 1", "dog number 1"))
+    (tmp_path / "bad").write_text(reference.replace("cat number", "dogs in"))
+    return tmp_path
+
+
+def scored(folder, hypothesis, **options):
+    output = folder / "score.json"
+    score(folder / hypothesis, folder / "ref", output, test_set="mats", **options)
+    return json.loads(output.read_text())
+
+
+def test_scores_have_signature_and_interval(translated):
+    result = scored(translated, "good")
     assert result["lines"] == 50
     assert result["interval"][0] < result["BLEU"] < result["interval"][1] <= 100.5
+    assert result["chrF_interval"][0] < result["chrF"] < result["chrF_interval"][1] <= 100.5
     assert result["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
+    assert "baseline" not in result
+    assert "COMET" not in result
+
+
+@pytest.mark.parametrize(("one", "other", "sign"), [("good", "bad", 1), ("bad", "good", -1)])
+def test_scores_are_tested_against_the_baseline(translated, one, other, sign):
+    compared = scored(translated, one, baseline=Baseline(translated / other, "standard", 3))
+    expected = scored(translated, one)
+    against = scored(translated, other)
+    baseline = compared.pop("baseline")
+    assert compared == expected
+    assert (baseline["run"], baseline["seed"]) == ("standard", 3)
+    for metric in ("BLEU", "chrF"):
+        difference = baseline[metric]["difference"]
+        assert difference == pytest.approx(expected[metric] - against[metric], abs=1e-3)
+        assert sign * difference > 0
+        assert baseline[metric]["p_value"] < 0.05
+        assert "bs:1000" in baseline[metric]["signature"]
+
+
+def test_the_same_translation_is_no_significant_change(translated):
+    baseline = scored(translated, "good", baseline=Baseline(translated / "good", "other", 1))
+    assert baseline["baseline"]["BLEU"]["difference"] == 0
+    assert baseline["baseline"]["BLEU"]["p_value"] > 0.5
+
+
+def test_comet_is_asked_for_only_where_it_is_installed(translated, monkeypatch):
+    (translated / "src").write_text((translated / "ref").read_text())
+    options = {"source": translated / "src", "comet": "Unbabel/wmt22-comet-da"}
+    monkeypatch.setitem(sys.modules, "comet", None)
+    with pytest.raises(UserError, match="COMET isn't installed; `pip install unbabel-comet`"):
+        scored(translated, "good", **options)
+    assert not (translated / "score.json").exists()
 
 
 def test_a_wrong_number_of_translations_is_refused(tmp_path):
@@ -208,4 +255,13 @@ def test_a_wrong_number_of_translations_is_refused(tmp_path):
     (tmp_path / "hyp").write_text("a\n")
     with pytest.raises(UserError, match=r"has 1 lines, but .* has 2"):
         score(tmp_path / "hyp", tmp_path / "ref", tmp_path / "score.json", test_set="x")
+    baseline = Baseline(tmp_path / "hyp", "standard", 1)
+    with pytest.raises(UserError, match=r"hyp has 1 lines, but .*ref has 2"):
+        score(
+            tmp_path / "ref",
+            tmp_path / "ref",
+            tmp_path / "score.json",
+            test_set="x",
+            baseline=baseline,
+        )
     assert not (tmp_path / "score.json").exists()

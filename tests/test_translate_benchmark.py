@@ -16,7 +16,7 @@ def test_every_system_makes_the_same_number_of_tokens(tmp_path):
     pytest.importorskip("ctranslate2")
     (tmp_path / "text").write_text("a b c\nb c d e\n" * 4)
     sizes = ("vocabulary=40", "width=32", "layers=1", "heads=2", "ff=32", "map-dim=16", "tokens=5")
-    settings = ("--repeats=1", "--expand-dim=32", "--groups=4", *(f"--{size}" for size in sizes))
+    settings = ("--rounds=2", "--expand-dim=32", "--groups=4", *(f"--{size}" for size in sizes))
     output = tmp_path / "translate.csv"
     result = subprocess.run(
         [sys.executable, BENCHMARK, "--text", tmp_path / "text", "--output", output, *settings],
@@ -28,6 +28,7 @@ def test_every_system_makes_the_same_number_of_tokens(tmp_path):
     rows = list(csv.DictReader(output.open()))
     assert len({row["system"] for row in rows}) == 5
     assert {row["tokens"] for row in rows} == {"40"}
+    assert len(rows) == 10
     assert all(float(row["tokens_per_second"]) > 0 for row in rows)
     assert len({row["memory_mb"] for row in rows}) > 1
     assert "DeFINE unfolded" in result.stdout

@@ -7,6 +7,7 @@ the kinds of line ends and characters that real files have.
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -42,7 +43,7 @@ TRAINING = {
     "train_steps": 20,
     "valid_steps": 10,
     "save_checkpoint_steps": 10,
-    "keep_checkpoint": 1,
+    "keep_checkpoint": 2,
     "report_every": 5,
 }
 DEFINE = {
@@ -74,9 +75,11 @@ def configuration():
         },
         "test_sets": ["mytest"],
         "bpe": {"merges": 100},
+        "compression": {"codebooks": 4, "steps": 20, "runs": ["lstm"]},
         "translation": {
             "training": TRAINING,
             "decoding": {"beam_size": 2, "max_length": 20},
+            "averaging": 2,
             "runs": [
                 {"name": "standard", "options": {"share_vocab": True, "share_embeddings": True}},
                 {"name": "define", "options": DEFINE},
@@ -128,11 +131,24 @@ def write_user_files(folder):
 
 @pytest.fixture
 def project(tmp_path):
-    folder = tmp_path / "ein Ordner ü"
+    return make_project(tmp_path)
+
+
+def make_project(parent):
+    folder = parent / "ein Ordner ü"
     folder.mkdir()
     write_user_files(folder)
     save(folder, configuration())
     return folder
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The project after its workflow, and what that printed."""
+    folder = make_project(tmp_path_factory.mktemp("finished"))
+    result = snakemake(folder)
+    assert result.returncode == 0, result.stderr + result.stdout
+    return folder, result.stdout + result.stderr
 
 
 def save(folder, config):
@@ -153,17 +169,19 @@ def snakemake(folder, *arguments, timeout=600):
     )
 
 
-def test_from_the_users_files_to_the_report(project):
-    result = snakemake(project)
-    assert result.returncode == 0, result.stderr + result.stdout
+def test_from_the_users_files_to_the_report(finished, tmp_path):
+    project, output = finished
     results = project / "results" / "tiny"
-    assert f"Report: {results}/report/index.html" in result.stdout + result.stderr
+    assert f"Report: {results}/report/index.html" in output
     for run in ("standard", "define"):
         seed = results / "mt" / run / "seed1"
         hypotheses = (seed / "mytest.hyp").read_text("utf-8").split("\n")
         assert len(hypotheses) == 11
         assert hypotheses[4] == ""
-        assert json.loads((seed / "mytest.score.json").read_text())["lines"] == 10
+        for model in ("", "-averaged"):
+            score = json.loads((seed / f"mytest{model}.score.json").read_text())
+            assert score["lines"] == 10
+            assert ("baseline" in score) == (run == "define")
         record = json.loads((seed / "record.json").read_text())
         assert record["steps"] == 20
         assert record["parameters"]["total"] == sum(list(record["parameters"].values())[:-1])
@@ -173,6 +191,10 @@ def test_from_the_users_files_to_the_report(project):
     page = (results / "report" / "index.html").read_text("utf-8")
     assert "define" in page
     assert 'id="correlation"' in page
+    assert 'id="compression"' in page
+    record = json.loads((results / "lm/lstm/seed1/compressed.json").read_text())
+    assert (record["codebooks"], record["codes"]) == (4, 16)
+    assert record["score"]["metric"] == "perplexity"
     maps = json.loads((results / "mt/define/seed1/correlation/correlation.json").read_text())
     assert {stage["embedding"] for stage in maps["stages"]} == {"source", "target"}
     with open(results / "report" / "tables" / "translation.csv", encoding="utf-8") as table:
@@ -191,20 +213,20 @@ def test_from_the_users_files_to_the_report(project):
     seed = results / "mt" / "define" / "seed1"
     before = (seed / "model.pt").read_bytes()
     alone = subprocess.run(
-        [BIN / "onmt_train", "-config", seed / "train.yaml", "-save_model", project / "alone"],
+        [BIN / "onmt_train", "-config", seed / "train.yaml", "-save_model", tmp_path / "alone"],
         cwd=project,
         capture_output=True,
         text=True,
     )
     assert alone.returncode == 0, alone.stderr
-    assert (project / "alone_step_20.pt").exists()
+    assert (tmp_path / "alone_step_20.pt").exists()
     assert (seed / "model.pt").read_bytes() == before
 
     # Another setting of one run trains that run again and no other.
     config = configuration()
     config["translation"]["runs"][1]["options"] = {**DEFINE, "define_expand_dim": 48}
-    save(project, config)
-    planned = snakemake(project, "--dry-run")
+    save(tmp_path, config)
+    planned = snakemake(project, "--dry-run", "--configfile", tmp_path / "config.yaml")
     assert "mt/define/seed1/model.pt" in planned.stdout + planned.stderr
     assert "mt/standard/seed1/model.pt, " not in planned.stdout + planned.stderr
 
@@ -216,11 +238,14 @@ def loads(checkpoint):
         return False
 
 
-def test_a_killed_training_goes_on_from_its_newest_whole_checkpoint(project):
+def test_a_killed_training_goes_on_from_its_newest_whole_checkpoint(finished, tmp_path):
+    project = tmp_path / "ein Ordner ü"
+    shutil.copytree(finished[0], project)
+    shutil.rmtree(project / "results")
     config = configuration()
     config["translation"]["training"] = {**TRAINING, "train_steps": 400, "keep_checkpoint": 3}
     del config["translation"]["runs"][0]
-    del config["language_models"]
+    del config["language_models"], config["compression"]
     save(project, config)
     ready = snakemake(project, "--omit-from", "train_translation")
     assert ready.returncode == 0, ready.stderr
@@ -253,7 +278,8 @@ def test_a_killed_training_goes_on_from_its_newest_whole_checkpoint(project):
     cut = seed / "checkpoints" / f"checkpoint_step_{stopped_at + 10}.pt"
     cut.write_bytes(newest.read_bytes()[:-1000])
 
-    assert snakemake(project).returncode == 0
+    resumed = snakemake(project, "--", str((seed / "model.pt").relative_to(project)))
+    assert resumed.returncode == 0, resumed.stderr
     record = json.loads((seed / "record.json").read_text())
     assert record["steps"] == 400
     assert [attempt["from_step"] for attempt in record["tries"]] == [0, stopped_at]

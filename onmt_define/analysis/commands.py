@@ -7,8 +7,9 @@ from typing import Any
 HELP = """\
 Compute the correlation map M = E^T E of each input layer of a trained model, normalised to 0..1,
 for each stage of it: the mapping layer, the maps of a DeFINE unit, Reduce. The number of a map is
-the mean absolute correlation between different dimensions; 0 means that they are independent. For
-a map with groups there is also the mean between dimensions of different groups.
+the mean absolute correlation between different dimensions; 0 means that they are independent. A
+second one, centred, leaves out the mean vector that all tokens have in common. For a map with
+groups there is also the mean between dimensions of different groups.
 
 Any checkpoint of onmt_train and any model.pt of `onmt_define lm train` will do. FOLDER gets the
 numbers (correlation.csv, correlation.json) and the maps as pictures.

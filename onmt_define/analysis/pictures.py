@@ -41,7 +41,7 @@ def _write(
 ) -> None:
     rows = math.ceil(len(maps) / COLUMNS)
     with style.context(["default", {"font.size": 8, "svg.hashsalt": "onmt_define"}]):
-        figure = Figure(figsize=(WIDTH, 0.7 + 2.0 * rows), dpi=DPI, layout="constrained")
+        figure = Figure(figsize=(WIDTH, 1.0 + 2.05 * rows), dpi=DPI, layout="constrained")
         axes = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
         for place, one in zip(axes, maps, strict=False):
             shown = draw(place, one)

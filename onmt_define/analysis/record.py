@@ -11,7 +11,7 @@ from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
 from onmt_define.trained_models import read_model
 
-COLUMNS = ("embedding", "stage", "width", "groups", "off-diagonal", "between groups")
+COLUMNS = ("embedding", "stage", "width", "groups", "off-diagonal", "centred", "between groups")
 
 
 def analyse(model: str | Path, folder: str | Path) -> list[dict[str, Any]]:
@@ -19,7 +19,8 @@ def analyse(model: str | Path, folder: str | Path) -> list[dict[str, Any]]:
 
     Returns:
         One row a stage of each layer, by `COLUMNS`: the mean absolute correlation between its
-        dimensions and between those of different groups, both from 0 to 1.
+        dimensions, the same of centred columns, and that between dimensions of different groups,
+        all from 0 to 1.
 
     Raises:
         UserError: a file that can't be read as a model, or weights that are not finite.
@@ -69,7 +70,10 @@ def _rows(name: str, maps: Sequence[CorrelationMap]) -> list[dict[str, Any]]:
         dict(
             zip(
                 COLUMNS,
-                (name, one.stage, one.width, one.groups, one.off_diagonal, one.between_groups),
+                (
+                    *(name, one.stage, one.width, one.groups),
+                    *(one.off_diagonal, one.centred_off_diagonal, one.between_groups),
+                ),
                 strict=True,
             )
         )

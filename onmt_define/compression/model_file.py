@@ -34,7 +34,7 @@ def compress_file(
         UserError: sizes that can't be, a file that can't be read or written, a compressed model.
     """
     path, output = Path(path), Path(output)
-    _check_sizes(codebooks, codes)
+    check_sizes(codebooks, codes)
     model = read_model(path)
     if model.embedding_type == COMPRESSED:
         raise UserError(f"{path} is compressed already, expected the model that it was made of")
@@ -72,7 +72,8 @@ def compress_file(
     }
 
 
-def _check_sizes(codebooks: int, codes: int) -> None:
+def check_sizes(codebooks: int, codes: int) -> None:
+    """Raise `UserError` unless there can be so many codebooks and codewords in each."""
     try:
         require_between("--codebooks", codebooks, 1)
         require_between("--codes", codes, 2, 1 << MAX_BITS)

@@ -35,7 +35,9 @@ def describe(record: dict[str, Any]) -> str:
     if score := record.get("score"):
         lines.append(
             f"score   {score['metric']} {_number(score['before'])} -> {_number(score['after'])} in "
-            f"{score['seconds']['before']:.1f} -> {score['seconds']['after']:.1f} s "
+            f"{score['seconds']['before']:.1f} -> {score['seconds']['after']:.1f} s, "
+            f"{_number(score['ms_per_batch']['before'])} -> "
+            f"{_number(score['ms_per_batch']['after'])} ms for {score['batch']} "
             f"({', '.join(score['files'])})"
         )
     return "\n".join(lines)
@@ -46,4 +48,4 @@ def _megabytes(size: int) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "not finite" if value is None else f"{value:.2f}"
+    return "unknown" if value is None else f"{value:.2f}"

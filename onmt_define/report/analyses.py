@@ -67,6 +67,7 @@ def correlation_table(analyses: Sequence[Analysis]) -> Table:
         Column("width", "width", "integer"),
         Column("groups", "groups", "integer"),
         Column("off-diagonal", "mean correlation between dimensions", "decimal3", "0 to 1"),
+        Column("centred", "the same, columns centred", "decimal3", "0 to 1"),
         Column("between groups", "mean between groups", "decimal3", "0 to 1"),
     )
     rows = []
@@ -82,6 +83,7 @@ def correlation_table(analyses: Sequence[Analysis]) -> Table:
                 "width": _number(stage.get("width")),
                 "groups": groups,
                 "off-diagonal": _number(stage.get("off-diagonal")),
+                "centred": _number(stage.get("centred")),
                 "between groups": between,
             }
             rows.append(Row(cells))
@@ -102,6 +104,9 @@ def compression_table(analyses: Sequence[Analysis]) -> Table:
         Column("metric", "score"),
         Column("before", "before", "decimal2"),
         Column("after", "after", "decimal2"),
+        Column("ms before", "time per batch before", "decimal1", "ms"),
+        Column("ms after", "time per batch after", "decimal1", "ms"),
+        Column("batch", "batch"),
         Column("lookup before", "look-up before", "decimal2", "ms/1,024 tokens"),
         Column("lookup after", "look-up after", "decimal2", "ms/1,024 tokens"),
         Column("file before", "model file before", "decimal1", "MB"),
@@ -140,6 +145,9 @@ def _compression_cells(analysis: Analysis) -> dict[str, Cell]:
         "metric": str(score.get("metric", absent)),
         "before": _number(score.get("before"), absent),
         "after": _number(score.get("after"), absent),
+        "ms before": _number(_dict(score.get("ms_per_batch")).get("before"), absent),
+        "ms after": _number(_dict(score.get("ms_per_batch")).get("after"), absent),
+        "batch": str(score.get("batch", absent)),
         "file before": _scaled(size.get("before"), 1e-6),
         "file after": _scaled(size.get("after"), 1e-6),
     }

@@ -24,7 +24,7 @@ def factorisation_table(results: Results) -> Table:
     tasks: dict[str, list[list[Run]]] = {}
     for runs in (results.translation, results.language_models):
         for seeds in by_name(runs).values():
-            tasks.setdefault(_task(seeds, results), []).append(seeds)
+            tasks.setdefault(task_of(seeds), []).append(seeds)
     rows = []
     for task, groups in tasks.items():
         first = None
@@ -33,7 +33,7 @@ def factorisation_table(results: Results) -> Table:
                 (run.parameters["total"] for run in seeds if run.parameters["total"]), None
             )
             first = first or total
-            metric, value = _quality(seeds, results)
+            metric, value = quality_of(seeds, results)
             cells: dict[str, Cell] = {
                 "task": task,
                 "embedding": _type(seeds) or MISSING,
@@ -48,7 +48,8 @@ def factorisation_table(results: Results) -> Table:
     return Table("factorisations", COLUMNS, tuple(rows))
 
 
-def _task(seeds: Sequence[Run], results: Results) -> str:
+def task_of(seeds: Sequence[Run]) -> str:
+    """What a run's seeds do on which corpus; only runs of one task can be compared."""
     corpus = next((run.corpus for run in seeds if run.corpus), MISSING)
     first = seeds[0]
     if isinstance(first, LanguageModelRun):
@@ -65,13 +66,13 @@ def _rank(seeds: Sequence[Run]) -> int:
     return TYPES.index(kind) if kind in TYPES else len(TYPES)
 
 
-def _quality(seeds: Sequence[Run], results: Results) -> tuple[str, float | None]:
+def quality_of(seeds: Sequence[Run], results: Results) -> tuple[str, float | None]:
     """Name of the metric and its mean over the seeds that have it."""
     if isinstance(seeds[0], LanguageModelRun):
         metric = "test perplexity"
         values = [run.perplexity["test"] for run in seeds if isinstance(run, LanguageModelRun)]
     else:
-        test_set = results.test_sets[-1] if results.test_sets else None
+        test_set = str(results.config["test_sets"][-1]) if results.test_sets else None
         metric = f"BLEU {test_set}" if test_set else "BLEU"
         values = [
             run.scores[test_set].bleu

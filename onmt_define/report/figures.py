@@ -33,9 +33,9 @@ WIDTH = 4.2  # inches; 403 pixels in a browser, so the text stays readable on a 
 PNG_DPI = 200  # 840 pixels
 POINTS_A_LINE = 400  # enough for 403 pixels; the CSV files hold every point
 
-_COLORS = ("#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#56B4E9", "#CC79A7")
+COLORS = ("#000000", "#E69F00", "#0072B2", "#009E73", "#D55E00", "#56B4E9", "#CC79A7")
 _LINES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 2, 1, 2)), (0, (3, 1, 1, 1, 1, 1)))
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 _HATCHES = ("", "////", "|||", "\\\\\\\\", "xxxx")
 _STEPS = (1, 2, 5, 10)  # of the numbers at an axis
 _STYLE: dict[str, Any] = {
@@ -149,7 +149,7 @@ def _gpus_picture(holdings: Sequence[Holding]) -> Picture:
 
 def _draw_curves(runs: Sequence[Run], curve: str, metric: str, label: str) -> Figure:
     groups = by_name(runs)
-    names = [_short(name) for name in groups]
+    names = [short(name) for name in groups]
     columns = 1 if max(map(len, names)) > 18 else 2
     rows = math.ceil(len(names) / columns)
     figure = Figure(figsize=(WIDTH, 2.5 + 0.19 * rows), layout="constrained")
@@ -163,7 +163,7 @@ def _draw_curves(runs: Sequence[Run], curve: str, metric: str, label: str) -> Fi
     axes.set_yscale("log")
     _label_log_axis(axes, values)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=_STEPS))
-    axes.xaxis.set_major_formatter(FuncFormatter(_plain))
+    axes.xaxis.set_major_formatter(FuncFormatter(plain_number))
     axes.set_xlim(left=0)
     axes.set_xlabel("Training step")
     axes.set_ylabel(label)
@@ -179,9 +179,9 @@ def _plot_line(axes: Axes, index: int, line: dict[float, float], label: str) -> 
     return axes.plot(
         list(line.keys()),
         list(line.values()),
-        color=_COLORS[index % len(_COLORS)],
+        color=COLORS[index % len(COLORS)],
         linestyle=_LINES[index % len(_LINES)],
-        marker=_MARKERS[index % len(_MARKERS)] if few else None,
+        marker=MARKERS[index % len(MARKERS)] if few else None,
         markersize=4,
         linewidth=1.4,
         label=label,
@@ -217,11 +217,11 @@ def _label_log_axis(axes: Axes, values: Sequence[float]) -> None:
     else:
         locator = LogLocator(subs=(1, 2, 5) if ratio < 1000 else (1,), numticks=8)
     axes.yaxis.set_major_locator(locator)
-    axes.yaxis.set_major_formatter(FuncFormatter(_plain))
+    axes.yaxis.set_major_formatter(FuncFormatter(plain_number))
     axes.yaxis.set_minor_locator(NullLocator())
 
 
-def _plain(value: float, _position: int = 0) -> str:
+def plain_number(value: float, _position: int = 0) -> str:
     return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:.0e}"
 
 
@@ -250,7 +250,7 @@ def _draw_parameters(runs: Sequence[Run], parts: Sequence[str]) -> Figure:
     _name_rows(axes, list(groups))
     axes.set_xlim(0, largest / unit * 1.16)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=_STEPS))
-    axes.xaxis.set_major_formatter(FuncFormatter(_plain))
+    axes.xaxis.set_major_formatter(FuncFormatter(plain_number))
     axes.set_xlabel(f"Parameters{word}")
     axes.grid(axis="x")
     figure.legend(bars, list(parts), loc="outside lower left", ncols=3, handlelength=1.6)
@@ -272,7 +272,7 @@ def _plot_part(
         [one[parts[index]] / unit for one in counts.values()],
         left=[sum(one[part] for part in parts[:index]) / unit for one in counts.values()],
         height=0.62,
-        color=_COLORS[1 + index],
+        color=COLORS[1 + index],
         hatch=_HATCHES[index],
         edgecolor="#222222",
         linewidth=0.5,
@@ -293,7 +293,7 @@ def _annotate(axes: Axes, row: float, x: float, text: str) -> None:
 
 def _name_rows(axes: Axes, names: Sequence[str]) -> None:
     """One row a run, the first on top."""
-    axes.set_yticks(range(len(names)), [_short(name, 22) for name in names])
+    axes.set_yticks(range(len(names)), [short(name, 22) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
 
@@ -312,7 +312,7 @@ def _draw_bleu(results: Results) -> Figure:
     _name_rows(axes, list(groups))
     axes.margins(x=0.07)
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=_STEPS))
-    axes.set_xlabel("BLEU" if legend_rows else f"BLEU on {_short(test_sets[0])}")
+    axes.set_xlabel("BLEU" if legend_rows else f"BLEU on {short(test_sets[0])}")
     axes.grid(axis="x")
     if legend_rows:
         handles, labels = _one_handle_each(axes, test_sets)
@@ -356,8 +356,8 @@ def _plot_score(
         [mean],
         [position],
         xerr=[[max(0.0, mean - low)], [max(0.0, high - mean)]],
-        fmt=_MARKERS[index % len(_MARKERS)],
-        color=_COLORS[index % len(_COLORS)],
+        fmt=MARKERS[index % len(MARKERS)],
+        color=COLORS[index % len(COLORS)],
         markersize=5,
         capsize=2.5,
         linewidth=1.2,
@@ -385,8 +385,8 @@ def _draw_gpus(holdings: Sequence[Holding]) -> Figure:
             end - start,
             left=start,
             height=0.7,
-            color=_COLORS[(1 + index) % len(_COLORS)],
-            hatch=_HATCHES[index // len(_COLORS) % len(_HATCHES)],
+            color=COLORS[(1 + index) % len(COLORS)],
+            hatch=_HATCHES[index // len(COLORS) % len(_HATCHES)],
             edgecolor="#222222",
             linewidth=0.5,
         )
@@ -395,12 +395,12 @@ def _draw_gpus(holdings: Sequence[Holding]) -> Figure:
     _name_rows(axes, gpus)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator(6, steps=_STEPS))
-    axes.xaxis.set_major_formatter(FuncFormatter(_plain))
+    axes.xaxis.set_major_formatter(FuncFormatter(plain_number))
     axes.set_xlabel(f"Time ({word})")
     axes.grid(axis="x")
     figure.legend(
         list(bars.values()),
-        [_short(job) for job in bars],
+        [short(job) for job in bars],
         loc="outside lower left",
         ncols=columns,
         handlelength=1.6,
@@ -408,7 +408,7 @@ def _draw_gpus(holdings: Sequence[Holding]) -> Figure:
     return figure
 
 
-def _short(name: str, limit: int = 34) -> str:
+def short(name: str, limit: int = 34) -> str:
     """Long names lose their middle, so that runs that differ at the end stay apart."""
     if len(name) <= limit:
         return name

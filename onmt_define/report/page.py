@@ -23,6 +23,7 @@ from onmt_define.report.factorisations import factorisation_table
 from onmt_define.report.figures import Picture, pictures, write_picture
 from onmt_define.report.paper_tables import compare_with_paper, differences_from_paper
 from onmt_define.report.records import Missing, Results, Run, read_json_object
+from onmt_define.report.size_figure import size_pictures
 from onmt_define.report.table_files import write_latex, write_markdown
 from onmt_define.report.tables import (
     EMBEDDING_COLUMNS,
@@ -37,6 +38,7 @@ from onmt_define.report.tables import (
     language_model_table,
     learning_curve_table,
     signature_table,
+    training_table,
     translation_table,
     validation_table,
     write_csv,
@@ -75,7 +77,7 @@ def write_report(
     provenance: Sequence[str | Path] = (),
     folder: str | Path | None = None,
 ) -> Path:
-    """Write output/index.html, output/tables/*.{csv,md,tex} and output/figures/*.{svg,png}.
+    """Write output/index.html, config.yaml, tables/*.{csv,md,tex} and figures/*.{svg,png}.
 
     Args:
         provenance: JSON files about the corpora: origin, counts.
@@ -94,15 +96,23 @@ def write_report(
         write_csv(table, output / "tables" / f"{table.name}.csv")
         write_markdown(table, output / "tables" / f"{table.name}.md", format_cell)
         write_latex(table, output / "tables" / f"{table.name}.tex", format_cell)
-    images = [_embed(picture, output / "figures") for picture in pictures(results)]
+    (output / "figures").mkdir(parents=True, exist_ok=True)  # even if there is nothing to draw
+    compressions = analyses.compressions
+    images = [
+        _embed(picture, output / "figures")
+        for picture in (*pictures(results), *size_pictures(results, compressions))
+    ]
     images += _correlation_images(analyses, output / "figures")
     sources = list(_read_provenance(provenance, missing))
+    config = yaml.safe_dump(results.config, allow_unicode=True, sort_keys=False)
+    with complete_or_absent(output / "config.yaml") as part:
+        part.write_text(config, encoding="utf-8")
     html = (
         _environment()
         .get_template("report.html.j2")
         .render(
             results=results,
-            config=yaml.safe_dump(results.config, allow_unicode=True, sort_keys=False),
+            config=config,
             summary=summary(results, missing),
             remarks=remarks(results),
             paper=paper,
@@ -113,7 +123,6 @@ def write_report(
             provenance=sources,
             missing=missing,
             versions=_versions(results),
-            trainings=[*map(_training, (*results.translation, *results.language_models))],
         )
     )
     page = output / "index.html"
@@ -123,7 +132,7 @@ def write_report(
 
 
 def summary(results: Results, missing: Sequence[Missing]) -> list[str]:
-    """About five plain sentences that say what came out, each from the records."""
+    """At most five lines in plain words that say what came out, each from the records."""
     return [
         _scope(results),
         *_translation_sentences(results),
@@ -232,8 +241,9 @@ def _tables(results: Results) -> Iterable[Table]:
         yield signature_table(results)
     if results.language_models:
         yield language_model_table(results)
-    if (cost := cost_table(results)).rows:
-        yield cost
+    if results.translation or results.language_models:
+        yield cost_table(results)
+        yield training_table(results)
     yield learning_curve_table(results)
     yield validation_table(results)
     yield factorisation_table(results)
@@ -254,7 +264,7 @@ def _views(results: Results, tables: dict[str, Table]) -> dict[str, Table]:
         views["scores"] = table.view(
             (
                 *("run", "seed"),
-                *_keys(table, starts=("BLEU", "interval", "deviation", "chrF")),
+                *_keys(table, starts=("BLEU", "interval", "p ", "deviation", "chrF")),
                 *("steps", "seconds", "source tokens/s", "target tokens/s"),
             )
         )
@@ -328,21 +338,6 @@ def _versions(results: Results) -> dict[str, str]:
     return {program: ", ".join(versions) for program, versions in found.items()}
 
 
-def _training(run: Run) -> dict[str, str]:
-    if run.tries is None:
-        tries = MISSING
-    else:
-        resumed = ", ".join(f"{step:,}" for step in run.tries[1:])
-        tries = f"{len(run.tries)}" + (f", resumed from step {resumed}" if resumed else "")
-    return {
-        "run": run.name,
-        "seed": str(run.seed),
-        "corpus": run.corpus or MISSING,
-        "device": run.device or MISSING,
-        "tries": tries,
-    }
-
-
 def _scope(results: Results) -> str:
     config = results.config
     corpus = config.get("corpus")
@@ -380,9 +375,9 @@ def _translation_sentences(results: Results) -> list[str]:
     metric = _Metric(f"BLEU {test_set}", "BLEU", digits=1, sign=-1)
     chosen = _noteworthy(rows[1:], metric)
     if not chosen:
-        return [_result(rows[0], metric, f" on {test_set}") + ".", *_time(results)]
-    sentences = [_compared(row, rows[0], metric, f" on {test_set}") for row in chosen]
-    return [*sentences, *_intervals(chosen[0], rows[0], test_set), *_time(results)]
+        return [_result(rows[0], metric, f" on {test_set}") + "."]
+    best, *smallest = [_compared(row, rows[0], metric, f" on {test_set}") for row in chosen]
+    return [" ".join([best, *_intervals(chosen[0], rows[0], test_set)]), *smallest]
 
 
 def _language_model_sentences(results: Results) -> list[str]:
@@ -434,6 +429,9 @@ def _fewer_or_more(percent: float) -> str:
 
 
 def _intervals(row: Row, reference: Row, test_set: str) -> list[str]:
+    p_value, against = row.cells.get(f"p {test_set}"), f"against {reference.cells['run']}"
+    if isinstance(p_value, float):
+        return [f"In a paired bootstrap test {against}, p is {p_value:.3f}."]
     one, other = (each.cells[f"interval {test_set}"] for each in (row, reference))
     if not (isinstance(one, tuple) and isinstance(other, tuple)):
         return []
@@ -442,16 +440,6 @@ def _intervals(row: Row, reference: Row, test_set: str) -> list[str]:
         f"Their bootstrap intervals, {one[0]:.1f} to {one[1]:.1f} for {row.cells['run']} and "
         f"{other[0]:.1f} to {other[1]:.1f} for {reference.cells['run']}, {overlap}."
     ]
-
-
-def _time(results: Results) -> list[str]:
-    times = [run.seconds for run in results.translation if run.seconds is not None]
-    devices = {run.device for run in results.translation} - {None}
-    if not times:
-        return []
-    bounds = dict.fromkeys((format_duration(min(times)), format_duration(max(times))))
-    where = f" on {devices.pop()}" if len(devices) == 1 else ""
-    return [f"Training a translation model took {' to '.join(bounds)}{where}."]
 
 
 def _missing_sentence(missing: Sequence[Missing]) -> str:

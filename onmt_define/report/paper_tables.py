@@ -29,16 +29,17 @@ NO_RUN = "no run"
 COMPUTED = "computed"
 ANOTHER_WORK = "another work's model"
 COLUMNS = (
-    Column("row", "row"),
     Column("model", "model"),
     Column("number", "number"),
     Column("paper", "paper", "number"),
     Column("ours", "ours", "decimal2"),
     Column("difference", "difference", "difference"),
+    Column("from", "from"),
     Column("seeds", "seeds", "integer"),
     Column("interval", "interval", "interval"),
+    Column("significance", "significance"),
     Column("count", "our exact parameters", "integer"),
-    Column("from", "from"),
+    Column("row", "row"),
 )
 LABELS = {
     "validation_perplexity": "validation perplexity",
@@ -174,6 +175,7 @@ def _lines(
         "count": NOT_APPLICABLE if exact is None else exact,
         "seeds": NOT_APPLICABLE,
         "interval": NOT_APPLICABLE,
+        "significance": NOT_APPLICABLE,
         "ours": NOT_APPLICABLE,
         "difference": NOT_APPLICABLE,
         "from": NO_RUN if row.settings is not None else ANOTHER_WORK,
@@ -204,12 +206,13 @@ def _counted(row: PublishedRow) -> ModelCount | None:
 def _measured(
     row: PublishedRow, key: str, runs: Sequence[Run], compressions: Sequence[Analysis]
 ) -> dict[str, Cell]:
-    compressed = "compression" in (row.settings or {})
-    if compressed or key == "lookup_table_mb":
+    coding = (row.settings or {}).get("compression")
+    compressed = coding is not None
+    if compressed or key in ("lookup_table_mb", "inference_ms_per_batch"):
         values = [
             _of_compression(one.record, key, compressed)
             for one in compressions
-            if one.run.name == runs[0].name
+            if one.run.name == runs[0].name and (not coding or _is_coded(one.record, coding))
         ]
     else:
         values = [_MEASURES[key](run) if key in _MEASURES else None for run in runs]
@@ -218,6 +221,7 @@ def _measured(
         return {"ours": MISSING, "difference": MISSING}
     cells = _beside(row.printed[key], statistics.fmean(known))
     cells["seeds"] = len(known)
+    cells["significance"] = _significance(key, runs)
     interval = _interval(key, runs)
     if len(known) > 1:
         cells["interval"] = (min(known), max(known))
@@ -230,17 +234,40 @@ def _beside(printed: str, ours: float) -> dict[str, Cell]:
     return {"ours": ours, "difference": ours - float(printed)}
 
 
+def _is_coded(record: dict[str, Any], coding: Settings) -> bool:
+    sizes = (record.get("codebooks"), record.get("codes"))
+    return sizes == (coding["codebooks"], coding["codewords"])
+
+
 def _of_compression(record: dict[str, Any], key: str, compressed: bool) -> float | None:
     """A number of a model before or after it was compressed, out of the record of that."""
     try:
         if key == "lookup_table_mb":
             size = "compressed_bytes" if compressed else "table_bytes"
             return sum(layer[size] for layer in record["layers"].values()) / 1e6
+        if key == "inference_ms_per_batch":
+            return record["score"]["ms_per_batch"]["after" if compressed else "before"]
         if key == "test_perplexity" and record["score"]["metric"] == "perplexity":
             return record["score"]["after"]
     except (KeyError, TypeError, AttributeError):
         return None
     return None
+
+
+def _significance(key: str, runs: Sequence[Run]) -> Cell:
+    """The paired test of each seed's BLEU, the weakest where there are several."""
+    test_set = key.removeprefix("bleu_")
+    tested = [
+        (score.p_value, score.baseline)
+        for run in runs
+        if isinstance(run, TranslationRun) and (score := run.scores.get(test_set))
+        if score.p_value is not None and score.baseline is not None
+    ]
+    if not tested:
+        return NOT_APPLICABLE
+    p_value, baseline = max(tested)
+    at_most = "≤" if len(tested) > 1 else "="
+    return f"p {at_most} {p_value:.3f} against {baseline}"
 
 
 def _interval(key: str, runs: Sequence[Run]) -> tuple[float, float] | None:

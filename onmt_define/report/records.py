@@ -4,8 +4,10 @@ The config says which files to expect; whatever is absent, unreadable or not a f
 as None and listed as `Missing` with its reason, so that a report never fails and never guesses.
 """
 
+import csv
 import json
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from onmt_define.errors import UserError
 from onmt_define.report.holdings import Holding, read_holdings
 
 TRANSLATION_PARTS = ("source embedding", "target embedding", "encoder", "decoder", "generator")
+AVERAGED = "-averaged"  # what the scores of averaged checkpoints end in
 LANGUAGE_MODEL_PARTS = ("embedding", "context", "output")
 
 Point = dict[str, float | None]
@@ -45,7 +48,11 @@ class Embedding:
 
 @dataclass(frozen=True)
 class Score:
-    """BLEU and chrF (both 0 to 100) of one run on one test set; None where missing."""
+    """BLEU and chrF (both 0 to 100) of one run on one test set; None where missing.
+
+    `baseline` is the run that its BLEU was tested against, `p_value` the result of that (paired
+    bootstrap): how often chance alone makes such a difference. None where nothing was tested.
+    """
 
     lines: int | None
     bleu: float | None
@@ -53,6 +60,8 @@ class Score:
     signature: str | None
     chrf: float | None
     chrf_signature: str | None
+    baseline: str | None = None
+    p_value: float | None = None
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,8 @@ class Run(ABC):
     """What both kinds of run record; None (or an empty collection) stands for missing.
 
     `parameters` counts disjoint parts and their "total"; `seconds` is the training time;
-    `tries` holds the step that each try started from; `gpu_use` is None without GPUs.
+    `tries` holds the step that each try started from; `gpu_use` is None without GPUs;
+    `peak_memory_mib` is what the training's processes held in the machine's own memory.
     """
 
     name: str
@@ -82,9 +92,17 @@ class Run(ABC):
     device: str | None
     tries: tuple[int, ...] | None
     gpu_use: GpuUse | None
+    peak_memory_mib: float | None
     learning_curve: tuple[Point, ...]
     validation: tuple[Point, ...]
     versions: dict[str, str]
+
+    @property
+    def gpus(self) -> int | None:
+        """How many GPUs the training ran on, 0 for the CPU, as its device says: 2 x NVIDIA H100."""
+        if self.device is None:
+            return None
+        return sum(int(count) for count in re.findall(r"(?:^|\+ )(\d+) x ", self.device))
 
     @property
     @abstractmethod
@@ -140,7 +158,14 @@ class Results:
 
     @property
     def test_sets(self) -> tuple[str, ...]:
-        return tuple(map(str, self.config["test_sets"])) if self.translation else ()
+        """Those of the last checkpoint, then, if asked for, the same of averaged checkpoints."""
+        return _scored_sets(self.config) if self.translation else ()
+
+
+def _scored_sets(config: Mapping[str, Any]) -> tuple[str, ...]:
+    names = tuple(map(str, config["test_sets"]))
+    averaged = (config.get("translation") or {}).get("averaging")
+    return (*names, *(f"{name}{AVERAGED}" for name in names)) if averaged else names
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
@@ -185,7 +210,7 @@ def read_results(config: Mapping[str, Any], folder: str | Path) -> Results:
         if not run["seeds"]
     ]
     translation = [
-        _read_translation_run(folder, name, seed, config["test_sets"], missing)
+        _read_translation_run(folder, name, seed, _scored_sets(config), missing)
         for name, seed in _expected(config, "translation")
     ]
     language_models = [
@@ -292,6 +317,15 @@ class _Fields:
         complete = len(bounds) == 2 and None not in bounds
         return self._checked(["interval"], bounds if complete else None, "two finite numbers")
 
+    def significance(self) -> dict[str, Any]:
+        """The paired test against another run, if there was one."""
+        if self.get("baseline") is None:
+            return {}
+        return {
+            "baseline": self.text("baseline", "run"),
+            "p_value": self.number("baseline", "BLEU", "p_value"),
+        }
+
     def embedding(self) -> Embedding | None:
         fields = self.get("embedding")
         fields = dict(fields) if isinstance(fields, dict) else {}
@@ -345,8 +379,9 @@ class _Fields:
         return tuple(points)
 
 
-def _common(fields: _Fields, parts: Sequence[str]) -> dict[str, Any]:
+def _common(fields: _Fields, parts: Sequence[str], benchmark: Path) -> dict[str, Any]:
     return {
+        "peak_memory_mib": _peak_memory(benchmark),
         "corpus": fields.text("corpus"),
         "embedding": fields.embedding(),
         "parameters": fields.numbers("parameters", (*parts, "total")),
@@ -361,6 +396,16 @@ def _common(fields: _Fields, parts: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def _peak_memory(benchmark: Path) -> float | None:
+    """What Snakemake measured of the last try; None where it left nothing."""
+    try:
+        with benchmark.open(encoding="utf-8", newline="") as file:
+            (row,) = csv.DictReader(file, delimiter="\t")
+        return _finite(float(row["max_rss"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def _read_translation_run(
     folder: Path, name: str, seed: int, test_sets: Sequence[str], missing: list[Missing]
 ) -> TranslationRun:
@@ -370,15 +415,15 @@ def _read_translation_run(
     return TranslationRun(
         name=name,
         seed=seed,
-        **_common(fields, TRANSLATION_PARTS),
+        **_common(fields, TRANSLATION_PARTS, folder / f"benchmarks/train_{name}_seed{seed}.tsv"),
         vocabulary=fields.numbers("vocabulary", ("source", "target")),
         tokens_per_second=fields.numbers("tokens_per_second", ("source", "target")),
-        scores={str(one): _read_score(folder, place, str(one), missing) for one in test_sets},
+        scores={one: _read_score(folder, place, one, missing) for one in test_sets},
     )
 
 
 def _read_score(folder: Path, place: str, test_set: str, missing: list[Missing]) -> Score:
-    identity = {"test_set": test_set}
+    identity = {"test_set": test_set.removesuffix(AVERAGED)}
     fields = _Fields(folder, f"{place}/{test_set}.score.json", identity, missing)
     return Score(
         lines=fields.number("lines"),
@@ -387,6 +432,7 @@ def _read_score(folder: Path, place: str, test_set: str, missing: list[Missing])
         signature=fields.text("signature"),
         chrf=fields.number("chrF"),
         chrf_signature=fields.text("chrF_signature"),
+        **fields.significance(),
     )
 
 
@@ -398,7 +444,9 @@ def _read_language_model_run(
     return LanguageModelRun(
         name=name,
         seed=seed,
-        **_common(fields, LANGUAGE_MODEL_PARTS),
+        **_common(
+            fields, LANGUAGE_MODEL_PARTS, folder / f"benchmarks/train_lm_{name}_seed{seed}.tsv"
+        ),
         model=fields.text("model"),
         vocabulary=fields.number("vocabulary"),
         epochs=fields.number("epochs"),

@@ -105,10 +105,15 @@ def translation_table(results: Results) -> Table:
     runs = results.translation
     several = any(len(seeds) > 1 for seeds in by_name(runs).values())
     columns = [Column("run", "run"), Column("seed", "seed"), *_EMBEDDING]
+    tested = _tested(runs)
     for test_set in results.test_sets:
         columns += [
             Column(f"BLEU {test_set}", f"BLEU {test_set}", "decimal1"),
             Column(f"interval {test_set}", f"BLEU {test_set} bootstrap interval", "interval"),
+            *(
+                Column(f"p {test_set}", f"BLEU {test_set}, p against {baseline}", "decimal3")
+                for baseline in tested
+            ),
             *_deviation(f"BLEU {test_set}", "decimal2", several),
             Column(f"chrF {test_set}", f"chrF {test_set}", "decimal1"),
         ]
@@ -123,6 +128,13 @@ def translation_table(results: Results) -> Table:
     reference = reference_parameters(runs)
     rows = _rows_with_means(runs, columns, lambda run: _translation_cells(run, reference))
     return Table("translation", tuple(columns), tuple(rows))
+
+
+def _tested(runs: Sequence[TranslationRun]) -> list[str]:
+    """In words, the run or runs that scores were tested against; empty where none was."""
+    scores = [score for run in runs for score in run.scores.values()]
+    names = dict.fromkeys(score.baseline for score in scores if score.baseline)
+    return [" or ".join(names)] if names else []
 
 
 def language_model_table(results: Results) -> Table:
@@ -154,13 +166,16 @@ def language_model_table(results: Results) -> Table:
 
 
 def cost_table(results: Results) -> Table:
-    """One row for each training whose GPUs were watched: what it took."""
+    """One row for each training: what it took, of its GPUs where it ran on some."""
     columns = (
         Column("run", "run"),
         Column("seed", "seed"),
         Column("kind", "kind"),
         Column("device", "device"),
         Column("seconds", "training time", "duration", "s"),
+        Column("gpu hours", "GPU time", "decimal3", "GPU-hours"),
+        Column("speed", "training speed", "integer", "tokens/s"),
+        Column("memory", "peak memory of the machine", "integer", "MiB"),
         Column("utilisation", "mean utilisation of the GPUs", "decimal1", "%"),
         Column("peak memory", "peak memory of one GPU", "integer", "MiB"),
         Column("energy", "energy of the GPUs", "decimal3", "kWh"),
@@ -173,9 +188,10 @@ def cost_table(results: Results) -> Table:
                 "kind": kind,
                 "device": _cell(run.device),
                 "seconds": _cell(run.seconds),
-                "utilisation": _cell(run.gpu_use.utilisation),
-                "peak memory": _cell(run.gpu_use.peak_memory_mib),
-                "energy": _cell(run.gpu_use.kwh),
+                "gpu hours": _gpu_hours(run),
+                "speed": _cell(_target_speed(run)),
+                "memory": NOT_APPLICABLE if run.peak_memory_mib is None else run.peak_memory_mib,
+                **_gpu_cells(run),
             }
         )
         for kind, runs in (
@@ -183,9 +199,71 @@ def cost_table(results: Results) -> Table:
             ("language model", results.language_models),
         )
         for run in runs
-        if run.gpu_use is not None
     ]
     return Table("cost", columns, tuple(rows))
+
+
+def _gpu_hours(run: Run) -> Cell:
+    if run.gpus == 0:
+        return NOT_APPLICABLE
+    return MISSING if run.gpus is None or run.seconds is None else run.gpus * run.seconds / 3600
+
+
+def _gpu_cells(run: Run) -> dict[str, Cell]:
+    if use := run.gpu_use:
+        found = (use.utilisation, use.peak_memory_mib, use.kwh)
+        cells = [_cell(value) for value in found]
+    else:
+        cells = [MISSING if run.gpus else NOT_APPLICABLE] * 3
+    return dict(zip(("utilisation", "peak memory", "energy"), cells, strict=True))
+
+
+def _target_speed(run: Run) -> float | None:
+    if isinstance(run, LanguageModelRun):
+        return run.tokens_per_second
+    return run.tokens_per_second["target"] if isinstance(run, TranslationRun) else None
+
+
+def training_table(results: Results) -> Table:
+    """One row a training: what another person needs to repeat it, beside config and data."""
+    versions = ("commit", "onmt_define", "torch", "cuda", "OpenNMT-py", "lightning", "python")
+    known = [
+        name
+        for name in versions
+        if any(name in run.versions for run in (*results.translation, *results.language_models))
+    ]
+    columns = (
+        Column("run", "run"),
+        Column("seed", "seed"),
+        Column("corpus", "corpus"),
+        Column("device", "device"),
+        Column("tries", "tries"),
+        *(Column(name, name) for name in known),
+        Column("target", "Snakemake's target"),
+    )
+    rows = [
+        Row(
+            {
+                "run": run.name,
+                "seed": run.seed,
+                "corpus": _cell(run.corpus),
+                "device": _cell(run.device),
+                "tries": _tries(run),
+                **{name: run.versions.get(name, NOT_APPLICABLE) for name in known},
+                "target": f"results/{results.name}/{kind}/{run.name}/seed{run.seed}/record.json",
+            }
+        )
+        for kind, runs in (("mt", results.translation), ("lm", results.language_models))
+        for run in runs
+    ]
+    return Table("trainings", columns, tuple(rows))
+
+
+def _tries(run: Run) -> Cell:
+    if run.tries is None:
+        return MISSING
+    resumed = ", ".join(f"{step:,}" for step in run.tries[1:])
+    return f"{len(run.tries)}" + (f", resumed from step {resumed}" if resumed else "")
 
 
 def signature_table(results: Results) -> Table:
@@ -329,6 +407,8 @@ def _translation_cells(run: TranslationRun, reference: int | None) -> dict[str, 
         without = MISSING if score.bleu is None else NOT_APPLICABLE
         cells[f"interval {test_set}"] = score.interval or without
         cells[f"chrF {test_set}"] = _cell(score.chrf)
+        tested = score.baseline is not None
+        cells[f"p {test_set}"] = _cell(score.p_value) if tested else NOT_APPLICABLE
     for side in ("source", "target"):
         cells[f"{side} tokens/s"] = _cell(run.tokens_per_second[side])
         cells[f"{side} vocabulary"] = _cell(run.vocabulary[side])
@@ -379,8 +459,8 @@ def _mean_row(
         if column.key.startswith(_DEVIATION):
             metric = column.key.removeprefix(_DEVIATION)
             mean[column.key] = _deviation_of([one[metric] for one in whole])
-        elif column.kind == "interval":
-            mean[column.key] = NOT_APPLICABLE  # each seed's own interval says nothing about a mean
+        elif column.kind == "interval" or column.key.startswith("p "):
+            mean[column.key] = NOT_APPLICABLE  # each seed's own says nothing about a mean
         elif column.kind == "text" or column.key in EMBEDDING_COLUMNS:
             mean[column.key] = (whole or cells)[0].get(column.key)
         else:

@@ -38,6 +38,8 @@ def complete_config(config: Any, where: str) -> dict[str, Any]:
     _check_downloads(completed, where)
     for kind in ("translation", "language_models"):
         _check_distinct_names(completed, kind, where)
+    _check_compression(completed, where)
+    _check_baseline(completed["translation"], where)
     return completed
 
 
@@ -138,6 +140,15 @@ def _check_downloads(config: dict[str, Any], where: str) -> None:
         raise UserError(f"{where}: {error}") from error
 
 
+def _check_baseline(translation: dict[str, Any], where: str) -> None:
+    names = [run["name"] for run in translation["runs"]]
+    if translation.setdefault("baseline", names[0]) not in names:
+        raise UserError(
+            f"{where}: translation.baseline is {translation['baseline']!r}, expected one of the "
+            f"runs: {', '.join(names)}"
+        )
+
+
 def languages(config: dict[str, Any]) -> list[str]:
     """Source and target language."""
     return [config["source_language"], config["target_language"]]
@@ -150,11 +161,35 @@ def corpus_splits(config: dict[str, Any]) -> list[str]:
     return ["train", "valid", *config["test_sets"]]
 
 
+def corpus_folders(config: dict[str, Any]) -> tuple[str, str, str]:
+    """The folders of raw, clean and encoded text; a key stands for the settings that made it."""
+    folder = f"data/{config['corpus']['name']}"
+    clean = settings_key(languages(config), config["cleaning"])
+    return (
+        f"{folder}/raw",
+        f"{folder}/clean-{clean}",
+        f"{folder}/bpe-{settings_key(clean, config['bpe'])}",
+    )
+
+
 def _check_distinct_names(config: dict[str, Any], kind: str, where: str) -> None:
     names = Counter(run["name"] for run in config.get(kind, {}).get("runs", []))
     for name, count in names.items():
         if count > 1:
             raise UserError(f"{where}: {count} runs in {kind} are called {name!r}, expected one")
+
+
+def _check_compression(config: dict[str, Any], where: str) -> None:
+    names = [
+        run["name"]
+        for kind in ("translation", "language_models")
+        for run in config.get(kind, {}).get("runs", [])
+    ]
+    for name in (config["compression"] or {}).get("runs", []):
+        if name not in names:
+            raise UserError(
+                f"{where}: compression.runs has {name!r}, expected one of {', '.join(names)}"
+            )
 
 
 def settings_key(*settings: Any) -> str:

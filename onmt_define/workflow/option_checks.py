@@ -147,3 +147,20 @@ def _parse(
         if path and not Path(path).is_file():
             raise UserError(f"{where}: {option}: there is no file {path}")
     return opt
+
+
+def check_averaging(options: dict[str, Any], number: int, where: str) -> None:
+    """Raise `UserError` if a training wouldn't leave `number` checkpoints to average."""
+    kept = options.get("keep_checkpoint", -1)
+    if number > max(kept, 1):
+        raise UserError(
+            f"{where}: translation.averaging is {number}, so keep_checkpoint must be at least as "
+            f"large, but it is {kept}"
+        )
+    saved = options["train_steps"] // options.get("save_checkpoint_steps", 5000)
+    if number > max(saved, 1):
+        raise UserError(
+            f"{where}: translation.averaging is {number}, but a training of "
+            f"{options['train_steps']:,} steps saves only {saved} checkpoints; expected a smaller "
+            "save_checkpoint_steps"
+        )

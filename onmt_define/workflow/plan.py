@@ -79,6 +79,16 @@ def _check_limit(largest: dict[str, Any], limit: int, where: str) -> None:
         )
 
 
+def _check_compression(compression: dict[str, Any] | None, where: str) -> None:
+    if compression:
+        from onmt_define.compression.model_file import check_sizes
+
+        try:
+            check_sizes(compression["codebooks"], compression["codes"])
+        except UserError as error:
+            raise UserError(f"{where}: compression: {error}") from error
+
+
 def check_options(
     config: dict[str, Any], where: str, gpus_given: int | None, *, on_cluster: bool = False
 ) -> None:
@@ -108,12 +118,24 @@ def check_options(
             require_gpus(wanted, len(visible_gpus()), config["allow_cpu"], f"{where}: a training")
     if config["mirror"]:
         check_mirror(config["mirror"])
-    from onmt_define.workflow.option_checks import check_decoding_options, check_training_options
+    from onmt_define.workflow.option_checks import (
+        check_averaging,
+        check_decoding_options,
+        check_training_options,
+    )
+    from onmt_define.workflow.scoring import require_comet
+
+    if config["translation"]["comet"]:
+        require_comet(f"{where}: translation.comet")
 
     for run in config["translation"]["runs"]:
         options = training_options(config, run["name"])
         check_training_options(options, f"{where}, run {run['name']!r}")
+        check_averaging(
+            options, config["translation"]["averaging"], f"{where}, run {run['name']!r}"
+        )
     check_decoding_options(config["translation"]["decoding"], f"{where}, translation.decoding")
+    _check_compression(config["compression"], where)
     for run in config.get("language_models", {"runs": []})["runs"]:
         from onmt_define.lm.run_settings import check_run
 

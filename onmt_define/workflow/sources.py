@@ -128,6 +128,30 @@ def raw_splits(
     return list(_splits(catalogue, download, corpus, wanted))
 
 
+def training_lines(corpus: str) -> int:
+    """Lines of the training text, of one side."""
+    catalogue = yaml.safe_load(SOURCES.read_text(encoding="utf-8"))
+    return sum(part["lines"] for part in _look_up(catalogue["corpora"], corpus, "corpus")["train"])
+
+
+def download_sizes(corpus: str, test_sets: Sequence[str] | None = None) -> dict[str, int | None]:
+    """The files that a corpus is fetched from, each with its size in bytes where that is known."""
+    catalogue = yaml.safe_load(SOURCES.read_text(encoding="utf-8"))
+    known = _look_up(catalogue["corpora"], corpus, "corpus")
+    sizes: dict[str, int | None] = {}
+    for parts in _splits(catalogue, corpus, known, test_sets).values():
+        for part in parts:
+            if "sacrebleu" in part:
+                sizes[f"sacrebleu {part['sacrebleu']}"] = None
+            elif "urls" in part:
+                for side in known["sides"]:
+                    sizes[part["urls"][0].format(side=side)] = None
+            else:
+                first = catalogue["archives"][part["archive"]][0]
+                sizes[first["url"]] = first.get("size")
+    return sizes
+
+
 def _look_up(known: Mapping[str, Any], name: str, kind: str) -> Any:
     if name not in known:
         raise UserError(f"there is no {kind} named {name!r}; known are: {', '.join(known)}")

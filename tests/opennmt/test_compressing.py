@@ -47,6 +47,10 @@ def test_real_sentences_translate_nearly_the_same(captions, command, stock):
     score = record["score"]
     assert score["metric"] == "BLEU"
     assert abs(score["before"] - score["after"]) < 1.5
+    assert score["batch"] == "30 sentences"
+    assert all(
+        0 < score["ms_per_batch"][name] < 1e3 * score["seconds"][name] for name in score["seconds"]
+    )
     assert "BLEU" in printed
     assert "error" in printed
     lines = {}

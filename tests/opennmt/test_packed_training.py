@@ -14,18 +14,13 @@ NO_DROPOUT = ("-dropout", "0", "-attention_dropout", "0")
 
 
 @pytest.fixture
-def train(toy, run_command, tmp_path):
+def train(stock, tmp_path):
     """Run `onmt_train` with the packed loop: what it printed."""
 
-    def run(*options, fails=False, env=None):
-        result = run_command(
-            *("onmt_train", "-config", "train.yaml", *PACKED, "-save_model", tmp_path / "m"),
-            *options,
-            cwd=toy,
-            **({"env": env} if env else {}),
-        )
-        output = result.stdout + result.stderr
-        assert (result.returncode != 0) == fails, output
+    def run(*options, fails=False):
+        model = ("-save_model", tmp_path / "m")
+        status, output = stock("train", "-config", "train.yaml", *PACKED, *model, *options)
+        assert (status != 0) == fails, output
         return output
 
     return run
@@ -36,18 +31,15 @@ def reports(output):
     return re.findall(r"Step +(\d+)/.*?acc: +([\d.]+); ppl: +([\d.]+)", output)
 
 
-def test_trains_and_translates(train, toy, run_command, tmp_path):
+def test_trains_and_translates(train, stock, tmp_path):
     output = train("-train_steps", "60", "-report_every", "20", "-seed", "-1")
     assert "training_loop packed on cpu: fp32, padded attention, not compiled" in output
     first, *_, last = [float(perplexity) for _, _, perplexity in reports(output)]
     assert last < 0.8 * first
     assert "Validation perplexity" in output
-    result = run_command(
-        *("onmt_translate", "-model", tmp_path / "m_step_60.pt", "-src", "valid.src"),
-        *("-output", tmp_path / "hyp"),
-        cwd=toy,
-    )
-    assert result.returncode == 0, result.stderr
+    model = ("-model", tmp_path / "m_step_60.pt")
+    status, output = stock("translate", *model, "-src", "valid.src", "-output", tmp_path / "hyp")
+    assert status == 0, output
     assert len((tmp_path / "hyp").read_text().splitlines()) == 20
 
 
@@ -90,17 +82,19 @@ def test_accumulation_averages_and_dropout_schedule(train):
     assert len(reports(output)) == 2
 
 
-def test_two_processes_read_different_sentences(train, tmp_path):
+def test_two_processes_read_different_sentences(train, toy, run_command, tmp_path):
     shim = Path(__file__).parent / "two_cpu_workers"
     steps = ("-train_steps", "10", *NO_DROPOUT, "-report_every", "1")
     alone = reports(train(*steps, "-accum_count", "2"))
-    together = reports(
-        train(
-            *(*steps, "-world_size", "2", "-gpu_ranks", "0", "1", "-gpu_backend", "gloo"),
-            *("-master_port", str(20000 + os.getpid() % 20000)),
-            env={"PYTHONPATH": str(shim)},
-        )
+    trained = run_command(
+        *("onmt_train", "-config", "train.yaml", *PACKED, "-save_model", tmp_path / "two", *steps),
+        *("-world_size", "2", "-gpu_ranks", "0", "1", "-gpu_backend", "gloo"),
+        *("-master_port", str(20000 + os.getpid() % 20000)),
+        cwd=toy,
+        env={"PYTHONPATH": str(shim)},
     )
+    assert trained.returncode == 0, trained.stderr
+    together = reports(trained.stdout + trained.stderr)
     # The same sentences in every step, on two processes or in two halves.
     assert together == alone
     assert len(alone) == 10

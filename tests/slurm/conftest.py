@@ -1,10 +1,10 @@
-"""One SLURM for all tests of this folder."""
+"""One SLURM for all tests of a file."""
 
 import pytest
 from one_machine import one_machine, why_not
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def slurm():
     """A real SLURM on this machine with four simulated GPUs."""
     if reason := why_not():

@@ -1,10 +1,13 @@
 """A real SLURM on this machine alone: controller, one node, four simulated GPUs, no database.
 
 Everything lives in one folder and listens on the loopback interface. It needs the programs of
-Debian's munge, slurmctld, slurmd and slurm-client, but no systemd, and tells SLURM of more CPUs
-than there may be.
+Debian's munge, slurmctld, slurmd and slurm-client, but no systemd, and tells SLURM of more CPUs and
+memory than there may be.
 
-    python tests/slurm/one_machine.py     starts it, prints how to use it, stops at Ctrl-C
+    python tests/slurm/one_machine.py     starts it, prints how to use it, stops at Ctrl-D
+
+This command is also what the tests start: it sees the end of its input when they end, in whatever
+way, and takes everything down. What it leaves when it is killed itself, the next one clears away.
 """
 
 import os
@@ -13,21 +16,29 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-PROGRAMS = ("munged", "mungekey", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue")
+PROGRAMS = (
+    *("munged", "mungekey", "slurmctld", "slurmd"),
+    *("sbatch", "srun", "scontrol", "squeue", "scancel", "sinfo", "setpriv"),
+)
 USER = "root"
 GPUS = 4
 CPUS = 64
+MEGABYTES = 512_000
 SECONDS_TO_START = 60
+# Of the folder below /tmp; the process that keeps it follows.
+FOLDER_PREFIX = "onmt-define-slurm-"
 # Where SLURM looks when SLURM_CONF isn't set: Snakemake's plug-in hides that variable from srun.
 DEFAULT_CONFIGURATION = Path("/etc/slurm/slurm.conf")
 # Time between SIGTERM and SIGKILL at the end of a job.
 KILL_WAIT = 10
+SECONDS_TO_STOP = 120
 # Debian's place for daemons isn't on every user's search path.
 SEARCH_PATH = f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin"
 
@@ -41,8 +52,12 @@ def why_not() -> str | None:
         return (
             f"{', '.join(missing)} not found: apt-get install munge slurmctld slurmd slurm-client"
         )
-    if DEFAULT_CONFIGURATION.exists():
+    if not DEFAULT_CONFIGURATION.exists():
+        return None
+    if not _is_ours(DEFAULT_CONFIGURATION):
         return f"this machine belongs to a cluster already: {DEFAULT_CONFIGURATION}"
+    if owner := _owner(DEFAULT_CONFIGURATION.resolve().parent):
+        return f"process {owner} has started one here that still runs"
     return None
 
 
@@ -84,22 +99,39 @@ def wait_for(condition, seconds: float, what: str) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"waited {seconds} s for {what}"
-        time.sleep(0.2)
+        time.sleep(0.05)
 
 
 @contextmanager
 def one_machine() -> Iterator[OneMachine]:
+    """A SLURM that runs beside this process and never outlives it."""
+    with subprocess.Popen(
+        [sys.executable, __file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # Ctrl-C is for us; our end is the end of its input
+    ) as keeper:
+        started = keeper.stdout.readline()
+        assert started, "SLURM didn't start"
+        yield OneMachine(Path(started.strip().split("=")[1]).parent)
+        keeper.stdin.close()
+        assert keeper.wait(SECONDS_TO_STOP) == 0, "SLURM didn't stop in order"
+
+
+@contextmanager
+def _started() -> Iterator[OneMachine]:
     """Start a SLURM, and stop it and all its jobs at the end."""
+    clear_leftovers()
     with ExitStack() as stack:
         # Short, because the path of a socket may have 108 characters at most.
-        folder = Path(tempfile.mkdtemp(prefix="slurm-", dir="/tmp"))
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-", dir="/tmp"))
+        stack.callback(_clear, folder)
         slurm = OneMachine(folder)
         _write_configuration(folder)
         DEFAULT_CONFIGURATION.parent.mkdir(exist_ok=True)
-        DEFAULT_CONFIGURATION.unlink(missing_ok=True)  # left by a killed test, leads nowhere
+        DEFAULT_CONFIGURATION.unlink(missing_ok=True)  # a link that leads nowhere, see why_not
         DEFAULT_CONFIGURATION.symlink_to(folder / "slurm.conf")
-        stack.callback(DEFAULT_CONFIGURATION.unlink, missing_ok=True)
         key, munge = folder / "munge.key", folder / "munge"
         munge.mkdir(mode=0o755)
         _run("mungekey", "--create", f"--keyfile={key}")
@@ -112,6 +144,52 @@ def one_machine() -> Iterator[OneMachine]:
         wait_for(lambda: _is_idle(slurm), SECONDS_TO_START, f"the node to be idle, see {folder}")
         stack.callback(slurm.cancel_all)
         yield slurm
+
+
+def _is_ours(configuration: Path) -> bool:
+    return configuration.is_symlink() and configuration.readlink().parent.name.startswith(
+        FOLDER_PREFIX
+    )
+
+
+def _owner(folder: Path) -> str | None:
+    """The process that keeps the SLURM of a folder, or None if that was killed."""
+    owner = folder.name.removeprefix(FOLDER_PREFIX).split("-")[0]
+    try:
+        command = Path(f"/proc/{owner}/cmdline").read_text()
+    except FileNotFoundError:
+        return None
+    return owner if Path(__file__).name in command else None
+
+
+def clear_leftovers() -> None:
+    """Take down what a killed one left: its processes, its folder, its link."""
+    for folder in Path("/tmp").glob(f"{FOLDER_PREFIX}*"):
+        if _owner(folder) is None:
+            print(f"cleared away: a SLURM that a killed test left in {folder}", file=sys.stderr)
+            _clear(folder)
+
+
+def _clear(folder: Path) -> None:
+    """End all processes of a SLURM, its jobs and who submitted them, and remove its files."""
+    configuration = folder / "slurm.conf"
+    wait_for(lambda: not _kill(configuration), 20, f"the processes of {configuration} to die")
+    if DEFAULT_CONFIGURATION.is_symlink() and DEFAULT_CONFIGURATION.readlink() == configuration:
+        DEFAULT_CONFIGURATION.unlink()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _kill(configuration: Path) -> list[int]:
+    """Kill the processes whose environment names this configuration; returns their ids."""
+    killed = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"SLURM_CONF={configuration}".encode() in (process / "environ").read_bytes():
+                os.kill(int(process.name), signal.SIGKILL)
+                killed.append(int(process.name))
+        except OSError:
+            continue  # has ended
+    return killed
 
 
 def _is_slurms(variable: str) -> bool:
@@ -218,7 +296,7 @@ SchedulerParameters=sched_interval=1,sched_min_interval=0,bf_interval=1
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
 GresTypes=gpu
-NodeName={host} NodeAddr=127.0.0.1 CPUs={CPUS} RealMemory=64000 Gres=gpu:{GPUS} State=UNKNOWN
+NodeName={host} NodeAddr=127.0.0.1 CPUs={CPUS} RealMemory={MEGABYTES} Gres=gpu:{GPUS} State=UNKNOWN
 PartitionName=main Nodes={host} Default=YES MaxTime=INFINITE DefMemPerCPU=100 State=UP
 """
     )
@@ -227,6 +305,7 @@ PartitionName=main Nodes={host} Default=YES MaxTime=INFINITE DefMemPerCPU=100 St
 if __name__ == "__main__":
     if reason := why_not():
         raise SystemExit(f"error: {reason}")
-    with one_machine() as machine:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with _started() as machine:
         print(f"export SLURM_CONF={machine.environment['SLURM_CONF']}", flush=True)
-        signal.sigwait([signal.SIGINT, signal.SIGTERM])
+        sys.stdin.read()

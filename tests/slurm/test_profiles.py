@@ -1,23 +1,27 @@
 """The demo through profiles/slurm and profiles/cluster-generic, on a real SLURM.
 
-The GPUs are simulated: SLURM hands them out, and the trainings use the CPU.
+The GPUs are simulated: SLURM hands them out, and the trainings use the CPU. One run of the demo
+goes through all that can happen to it, since each of its jobs takes seconds to start.
 """
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
-from one_machine import GPUS, wait_for
-from paths import BIN, NO_JOBS, ROOT, SPACE_IN_PATH
+from one_machine import FOLDER_PREFIX, GPUS, clear_leftovers, wait_for, why_not
+from paths import NO_JOBS, ROOT, SPACE_IN_PATH
 
 from onmt_define import slurm as slurm_advice
 
@@ -27,54 +31,51 @@ pytestmark = [
     pytest.mark.skipif(SPACE_IN_PATH, reason=NO_JOBS),
 ]
 
-# Jobs are looked at sooner than in real life.
-QUICK = ("--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "10")
 SEED_OF_DEFINE = Path("results/demo/mt/define/seed1")
 SEED_OF_LSTM = Path("results/demo/lm/lstm-define/seed1")
-SEED_OF_UNWARNED = Path("results/demo/lm/unwarned/seed1")
-# The first try of one language model gets SLURM's smallest time limit, a minute. The other one gets
-# two, and is warned at any time from 60 to 90 s after its start.
-SHORT = (
-    "train_language_model:runtime=60 if attempt > 1 else 1 if wildcards.run == 'unwarned' else 2",
-    "train_language_model:slurm_extra="
-    "'--signal=USR1@30' if attempt == 1 and wildcards.run != 'unwarned' else ''",
-)
-SECONDS_FOR_THE_DEMO = 600
+# SLURM warns a translation model before its time is over, as the profile says, but not this one.
+UNWARNED = "train_language_model:slurm_extra=''"
+# Only so that nothing hangs for ever: other programs may keep the machine busy.
+SECONDS_FOR_THE_DEMO = 1200
+SECONDS_TO_CHECKPOINT = 600
 
 
 def small_demo():
-    """configs/demo.yaml with little text and small models."""
+    """configs/demo.yaml with one run of each kind, little text and small models."""
     config = yaml.safe_load((ROOT / "configs" / "demo.yaml").read_text("utf-8"))
     config["corpus"]["generate"] = {"pairs": 400, "valid": 20, "test": 20, "seed": 1}
     config["bpe"]["merges"] = 100
+    config["correlation"] = False
+    config["compression"] = None
     config["translation"]["training"] |= {
         **{"layers": 1, "hidden_size": 16, "word_vec_size": 16, "transformer_ff": 32, "heads": 2},
-        **{"batch_size": 256, "train_steps": 200, "valid_steps": 100},
+        **{"batch_size": 256, "train_steps": 400, "valid_steps": 200},
         **{"save_checkpoint_steps": 20, "report_every": 20},
     }
-    standard, define = config["translation"]["runs"]
-    standard["options"] |= {"train_steps": 40, "valid_steps": 20}
+    _, define = config["translation"]["runs"]
+    config["translation"]["runs"] = [define]
     define["options"] |= {"define_map_dim": 8, "define_expand_dim": 32}
     config["language_models"]["runs"][0]["options"] |= {
         **{"map": {"dim": 16}, "classifier": {"cutoffs": [20, 60]}},
         "unit": {"input_dim": 16, "output_dim": 16, "expand_dim": 32, "max_groups": 2},
-        **{"hidden_size": 16, "save_every": 50, "epochs": 8, "batch_size": 8},
+        **{"hidden_size": 16, "save_every": 50, "epochs": 12, "batch_size": 8},
     }
-    (lstm,) = config["language_models"]["runs"]
-    config["language_models"]["runs"].append({**lstm, "name": "unwarned"})
     return config
 
 
 class Driver:
     """A `snakemake` that submits jobs, with all that it prints in a file."""
 
-    def __init__(self, slurm, folder, *arguments, profile="slurm", quick=QUICK):
+    def __init__(self, slurm, folder, *arguments, profile="slurm"):
         self.output_file = folder / f"driver-{time.time_ns()}.txt"
         with open(self.output_file, "w") as output:
             self.process = subprocess.Popen(
                 [
-                    *(BIN / "snakemake", "--snakefile", ROOT / "Snakefile"),
-                    *("--profile", ROOT / "profiles" / profile, *quick, *arguments),
+                    # Should the test be killed, so is the driver.
+                    *("setpriv", "--pdeathsig", "KILL", sys.executable),
+                    *(ROOT / "tests" / "slurm" / "quick_snakemake.py", "--latency-wait", "10"),
+                    *("--snakefile", ROOT / "Snakefile", "--profile", ROOT / "profiles" / profile),
+                    *arguments,
                 ],
                 cwd=folder,
                 env=slurm.environment,
@@ -87,10 +88,41 @@ class Driver:
         return self.output_file.read_text("utf-8")
 
     def wait(self, seconds=SECONDS_FOR_THE_DEMO):
-        try:
-            return self.process.wait(seconds)
-        finally:
-            self.process.kill()
+        return self.process.wait(seconds)
+
+    def wait_for(self, condition, seconds, what):
+        """Wait until `condition()` is true, but no longer than the driver lives."""
+
+        def is_met():
+            ended = self.process.poll()  # before the condition, which its last deed may have met
+            met = condition()
+            assert met or ended is None, f"the driver ended ({ended}) before {what}: {self.output}"
+            return met
+
+        wait_for(is_met, seconds, what)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+@contextmanager
+def killed_in_the_end(slurm):
+    """A function that starts drivers, none of which outlives the block."""
+    with ExitStack() as stack:
+
+        def start(*arguments, **options):
+            driver = Driver(slurm, *arguments, **options)
+            stack.callback(driver.kill)
+            return driver
+
+        yield start
+
+
+@pytest.fixture
+def start_driver(slurm):
+    with killed_in_the_end(slurm) as start:
+        yield start
 
 
 def make_project(folder):
@@ -124,17 +156,35 @@ def processes_of(folder):
 
 
 def checkpoints_of(folder):
-    return list((folder / "checkpoints").glob("*"))
+    return set((folder / "checkpoints").glob("[!.]*"))
 
 
-def pause(folder, seconds=200):
-    """Wait for a training's first checkpoint, stop its processes there, and return their ids."""
-    wait_for(lambda: checkpoints_of(folder), seconds, f"a checkpoint in {folder}")
-    processes = processes_of(folder)
-    assert processes
-    for process in processes:
-        os.kill(process, signal.SIGSTOP)
-    return processes
+def pause(driver, *folders):
+    """Stop the processes of trainings at the next checkpoint of each; returns their ids by folder.
+
+    All trainings that run at the same time go into one call: none of them waits for another.
+    """
+    known = {folder: checkpoints_of(folder) for folder in folders}
+    stopped = {}
+
+    def all_stopped():
+        for folder in known.keys() - stopped.keys():
+            if checkpoints_of(folder) - known[folder]:
+                stopped[folder] = processes_of(folder)
+                for process in stopped[folder]:
+                    os.kill(process, signal.SIGSTOP)
+        return len(stopped) == len(folders)
+
+    driver.wait_for(all_stopped, SECONDS_TO_CHECKPOINT, f"a checkpoint in {folders}")
+    assert all(stopped.values()), stopped
+    return stopped
+
+
+def limit_time(slurm, job, minutes):
+    """Let a job's time be over so many minutes after its current one; at least one."""
+    running = datetime.now().timestamp() - seconds(job["StartTime"])
+    limit = int(running // 60) + minutes
+    slurm.run("scontrol", "update", f"JobId={job['JobId']}", f"TimeLimit={limit}")
 
 
 def was_sent(process, number):
@@ -152,20 +202,95 @@ def seconds(when):
 
 
 @pytest.fixture(scope="module")
-def demo(slurm, tmp_path_factory):
-    """The folder of a finished demo, whose language models ran out of time once."""
+def orphaned(slurm, tmp_path_factory):
+    """A project whose driver was killed while SLURM trained a language model: what was said then.
+
+    All that the translation model needs is done; another orphaned job made the last of it.
+    """
     folder = make_project(tmp_path_factory.mktemp("slurm") / "demo")
-    driver = Driver(slurm, folder, "--set-resources", *SHORT)
-    try:
-        pause(folder / SEED_OF_UNWARNED)
-        (warned,) = pause(folder / SEED_OF_LSTM)
-        wait_for(lambda: was_sent(warned, signal.SIGUSR1), 120, "SIGUSR1 before the time limit")
-        with suppress(ProcessLookupError):
-            os.kill(warned, signal.SIGCONT)
+    targets = (str(SEED_OF_LSTM / "model.pt"), str(SEED_OF_DEFINE / "model.pt"))
+    again = ("--set-resources", UNWARNED)
+    with killed_in_the_end(slurm) as start:
+        driver = start(folder, "--", *targets)
+        pause(driver, folder / SEED_OF_LSTM)
+        last = "build_vocabulary"
+        driver.wait_for(lambda: jobs_of(slurm, folder, last), SECONDS_FOR_THE_DEMO, last)
+        driver.kill()
+
+        with train_alone(folder) as second:
+            locked = start(folder, *again)
+            assert locked.wait() != 0
+            assert start(folder, "--unlock").wait() == 0
+            _, complaint = second.communicate(timeout=SECONDS_TO_CHECKPOINT)
+        wait_for(lambda: len(active_jobs(slurm)) == 1, SECONDS_FOR_THE_DEMO, "the other jobs")
+        (orphan,) = active_jobs(slurm)
+        refused = start(folder, *again)
+        assert refused.wait() != 0
+
+        slurm.run("scancel", orphan)
+        wait_for(lambda: not active_jobs(slurm), 60, "the orphan's end")
+    return SimpleNamespace(
+        **{"folder": folder, "again": again, "orphan": orphan},
+        **{"locked": locked.output, "refused": refused.output},
+        **{"second_status": second.returncode, "second_complaint": complaint},
+    )
+
+
+@pytest.fixture(scope="module")
+def demo(slurm, orphaned):
+    """The folder of the demo, gone on with and finished; both kinds of training ran out of time."""
+    folder = orphaned.folder
+    with killed_in_the_end(slurm) as start:
+        driver = start(folder, *orphaned.again)
+        stopped = pause(driver, folder / SEED_OF_LSTM, folder / SEED_OF_DEFINE)
+        warned = stopped[folder / SEED_OF_DEFINE]
+        limit_time(slurm, jobs_of(slurm, folder, "train_language_model")[-1], minutes=1)
+        (job,) = jobs_of(slurm, folder, "train_translation")
+        limit_time(slurm, job, minutes=2)
+        driver.wait_for(
+            lambda: all(was_sent(process, signal.SIGUSR1) for process in warned),
+            *(100, "SIGUSR1 before the time limit"),
+        )
+        for process in warned:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGCONT)
         assert driver.wait() == 0, driver.output
-    finally:
-        driver.process.kill()
     return folder
+
+
+def active_jobs(slurm):
+    return slurm.run("squeue", "--noheader", "--format=%i").split()
+
+
+def train_alone(folder):
+    """Start the training of the language model by hand, beside the one of the orphaned job."""
+    seed = folder / SEED_OF_LSTM
+    command = [sys.executable, ROOT / "scripts/train_language_model.py", "--allow-cpu"]
+    command += ["--config", seed / "run.yaml", "--output", seed, "--log", folder / "by-hand.log"]
+    return subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
+
+
+def test_after_a_killed_driver_the_same_command_says_what_to_do(orphaned):
+    assert "--unlock" in orphaned.locked
+    sentence = "SLURM jobs of an earlier run in this folder aren't over: "
+    assert f"{sentence}{orphaned.orphan};" in orphaned.refused
+    assert "Traceback" not in orphaned.refused
+    # Whatever else may start a second training, it doesn't write.
+    assert orphaned.second_status == 2
+    assert "another process is training in" in orphaned.second_complaint
+
+
+def test_after_scancel_the_same_command_goes_on(slurm, orphaned, demo):
+    first, *_, last = jobs_of(slurm, demo, "train_language_model")
+    assert first["JobId"] == orphaned.orphan
+    assert first["JobState"] == "CANCELLED"
+    assert last["JobState"] == "COMPLETED"
+    tries = json.loads((demo / SEED_OF_LSTM / "record.json").read_text())["tries"]
+    assert tries[0]["from_step"] == 0
+    assert tries[1]["from_step"] >= 20
+    # What was finished isn't done again, nor what an orphan has finished since.
+    assert len(jobs_of(slurm, demo, "clean_corpus")) == 3
+    assert len(jobs_of(slurm, demo, "build_vocabulary")) == 1
 
 
 def test_the_whole_demo_ends_in_a_report(demo):
@@ -202,83 +327,34 @@ def test_jobs_at_the_same_time_have_different_gpus(slurm, demo):
         assert given[one["JobId"]] != given[other["JobId"]]
 
 
-@pytest.mark.parametrize(
-    ("seed", "state"),
-    [(SEED_OF_LSTM, "FAILED"), (SEED_OF_UNWARNED, "TIMEOUT")],
-    ids=["warned, so it saved and left", "unwarned"],
-)
-def test_a_training_that_ran_out_of_time_is_submitted_again_and_goes_on(slurm, demo, seed, state):
-    run = seed.parent.name
-    first, *_, last = jobs_of(slurm, demo, f"train_language_model_wildcards_{run}_")
-    assert first["JobState"] == state
+def test_a_training_that_was_warned_saves_and_is_submitted_again(slurm, demo):
+    first, last = jobs_of(slurm, demo, "train_translation")
+    assert first["JobState"] == "FAILED"
     assert last["JobState"] == "COMPLETED"
-    tries = json.loads((demo / seed / "record.json").read_text())["tries"]
-    assert tries[0]["from_step"] == 0
-    assert tries[1]["from_step"] >= 40
-
-
-@pytest.fixture
-def half_done(demo, tmp_path):
-    """A copy of the demo, to train the DeFINE run and the language model once more."""
-    folder = tmp_path / "demo"
-    shutil.copytree(demo, folder, ignore=shutil.ignore_patterns("driver-*", ".snakemake"))
-    for run in (SEED_OF_DEFINE, SEED_OF_LSTM):
-        for name in ("checkpoints", "metrics"):
-            shutil.rmtree(folder / run / name, ignore_errors=True)
-        for name in ("model.pt", "record.json", "learning_curve.json"):
-            (folder / run / name).unlink(missing_ok=True)
-    return folder
-
-
-def train_alone(folder):
-    """Start the training of the DeFINE run by hand, as a job without a driver would go on."""
-    seed = folder / SEED_OF_DEFINE
-    command = [sys.executable, ROOT / "scripts/train_translation.py", "--allow-cpu"]
-    command += ["--config", seed / "train.yaml", "--output", seed, "--corpus", "demo"]
-    command += ["--log", folder / "by-hand.log"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
-
-
-def test_after_a_killed_driver_and_scancel_the_same_command_goes_on(slurm, half_done):
-    target = str(SEED_OF_DEFINE / "model.pt")
-    driver = Driver(slurm, half_done, target)
-    pause(half_done / SEED_OF_DEFINE)
-    (orphan,) = (job["JobId"] for job in jobs_of(slurm, half_done))
-    driver.process.kill()
-    driver.process.wait()
-
-    # The same command says what to do: first about the lock, then about the job.
-    again = Driver(slurm, half_done, target)
-    assert again.wait() != 0
-    assert "--unlock" in again.output
-    assert Driver(slurm, half_done, "--unlock").wait() == 0
-    again = Driver(slurm, half_done, target)
-    assert again.wait() != 0
-    assert f"SLURM jobs of an earlier run in this folder aren't over: {orphan};" in again.output
-    assert "Traceback" not in again.output
-    # Whatever else may start a second training, it doesn't write.
-    second = train_alone(half_done)
-    assert second.returncode == 2
-    assert "another process is training in" in second.stderr
-
-    slurm.run("scancel", orphan)
-    wait_for(lambda: orphan not in slurm.run("squeue", "--noheader"), 60, "the orphan's end")
-    again = Driver(slurm, half_done, target)
-    assert again.wait() == 0, again.output
-    record = json.loads((half_done / SEED_OF_DEFINE / "record.json").read_text())
-    assert record["steps"] == 200
+    record = json.loads((demo / SEED_OF_DEFINE / "record.json").read_text())
+    assert record["steps"] == 400
     first, second = (attempt["from_step"] for attempt in record["tries"])
     assert first == 0
     assert second >= 20
 
 
-def test_a_status_command_that_waits_for_ever_is_refused(slurm, half_done):
-    target = str(SEED_OF_DEFINE / "model.pt")
-    driver = Driver(slurm, half_done, target, "--slurm-status-command", "sacct")
-    assert driver.wait(60) != 0
+def test_a_training_that_ran_out_of_time_is_submitted_again_and_goes_on(slurm, demo):
+    _, unwarned, last = jobs_of(slurm, demo, "train_language_model")
+    assert unwarned["JobState"] == "TIMEOUT"
+    assert last["JobState"] == "COMPLETED"
+    tries = json.loads((demo / SEED_OF_LSTM / "record.json").read_text())["tries"]
+    _, second, third = (attempt["from_step"] for attempt in tries)
+    assert second >= 40
+    assert third > second
+
+
+def test_a_status_command_that_waits_for_ever_is_refused(slurm, start_driver, tmp_path):
+    folder = make_project(tmp_path / "demo")
+    driver = start_driver(folder, "--slurm-status-command", "sacct")
+    assert driver.wait() != 0
     assert "slurm-status-command sacct never sees a job end on this cluster" in driver.output
     assert "Traceback" not in driver.output
-    assert not jobs_of(slurm, half_done)
+    assert not jobs_of(slurm, folder)
 
 
 def test_doctor_says_what_the_cluster_needs(slurm, monkeypatch, run_command, tmp_path):
@@ -310,26 +386,40 @@ def test_a_lease_is_what_slurm_gave(slurm):
     assert sorted(ids) == [["0", "1"], ["2", "3"]]
 
 
-def test_the_generic_profile_tries_again_until_an_earlier_runs_job_is_gone(slurm, half_done):
-    score = next((half_done / "results/demo/mt/standard").rglob("*.score.json"))
+@pytest.fixture
+def half_done(demo, tmp_path):
+    """A copy of the demo, to train the language model once more."""
+    folder = tmp_path / "demo"
+    shutil.copytree(demo, folder, ignore=shutil.ignore_patterns("driver-*", ".snakemake"))
+    for name in ("checkpoints", "metrics"):
+        shutil.rmtree(folder / SEED_OF_LSTM / name)
+    for name in ("model.pt", "record.json"):
+        (folder / SEED_OF_LSTM / name).unlink()
+    return folder
+
+
+def test_the_generic_profile_tries_again_until_an_earlier_runs_job_is_gone(
+    slurm, start_driver, half_done
+):
+    score = next((half_done / SEED_OF_DEFINE).rglob("*.score.json"))
     score.unlink()
     targets = (str(SEED_OF_LSTM / "model.pt"), str(score.relative_to(half_done)))
-    quick = ("--seconds-between-status-checks", "1", "--latency-wait", "10")
     before = len(slurm.jobs())
 
     def jobs_named(name):
         return [job for job in slurm.jobs()[before:] if job["JobName"] == name]
 
     def start(*arguments):
-        return Driver(slurm, half_done, *arguments, profile="cluster-generic", quick=quick)
+        return start_driver(half_done, *arguments, profile="cluster-generic")
 
     driver = start(*targets)
-    pause(half_done / SEED_OF_LSTM)
-    driver.process.kill()
-    driver.process.wait()
+    pause(driver, half_done / SEED_OF_LSTM)
+    driver.kill()
     assert start("--unlock").wait() == 0
     driver = start(*targets)
-    wait_for(lambda: "Trying to restart" in driver.output, 100, "a second training to be refused")
+    driver.wait_for(
+        lambda: "Trying to restart" in driver.output, 300, "a second training to be refused"
+    )
     first, second, *_ = jobs_named("train_language_model")
     refused = half_done / ".snakemake" / f"train_language_model-{second['JobId']}.log"
     assert "error: another process is training in" in refused.read_text("utf-8")
@@ -346,3 +436,20 @@ def test_the_generic_profile_tries_again_until_an_earlier_runs_job_is_gone(slurm
     assert score_job["JobState"] == "COMPLETED"
     assert score_job["TresPerNode"] == "gres:gpu:0"
     assert given[score_job["JobId"]] == ""
+
+
+def test_there_is_no_second_slurm(slurm):
+    assert re.fullmatch(r"process \d+ has started one here that still runs", why_not())
+
+
+def test_what_a_killed_slurm_left_is_cleared_away(slurm, capsys):
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{ended.pid}-", dir="/tmp"))
+    environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
+    with subprocess.Popen(["sleep", "100"], env=environment) as daemon:
+        clear_leftovers()
+        assert daemon.wait(10) == -signal.SIGKILL
+    assert not folder.exists()
+    assert capsys.readouterr().err.count("cleared away") == 1
+    assert slurm.run("sinfo", "--noheader")

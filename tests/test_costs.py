@@ -1,0 +1,94 @@
+"""What `onmt_define plan` says a run will cost, and that a disk too small stops it."""
+
+import json
+from argparse import Namespace
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+import torch
+from paths import ROOT
+
+from onmt_define.errors import UserError
+from onmt_define.opennmt.checkpoint_files import load
+from onmt_define.workflow import costs
+from onmt_define.workflow.averaging import average_checkpoints
+from onmt_define.workflow.config import corpus_folders, load_config
+from onmt_define.workflow.costs import GIB, check_disk, estimate
+
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict:
+    monkeypatch.chdir(tmp_path)
+    return load_config(ROOT / "config.yaml")
+
+
+def write(path: str, content: object) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(json.dumps(content))
+
+
+def test_wmt14_from_nothing(config: dict) -> None:
+    result = estimate(config)
+    sizes = [one.size for one in result.downloads if "training-parallel" in one.name]
+    assert sizes == [657_632_379, 918_311_367, 80_418_416]
+    names = {one.name for one in result.downloads}
+    assert {"sacrebleu wmt13", "sacrebleu wmt14/full", "sacrebleu wmt17"} <= names
+    assert any("wikitext-103" in name for name in names)
+    assert not any(one.done for one in result.trainings)
+    standard = next(one for one in result.trainings if one.name == "standard seed 1")
+    # 100,000 steps of 32,768 tokens at the speed of docs/performance.md.
+    assert standard.hours == pytest.approx(100_000 * 32_768 / 437_015 / 3600, rel=0.05)
+    # About 92 million weights, five checkpoints with Adam and a sixth for a while, two models.
+    assert standard.disk == pytest.approx(92e6 * (6 * 12 + 2 * 4), rel=0.05)
+    assert result.disk_at_peak >= result.disk_at_end > 20 * GIB
+
+
+def test_what_is_done_costs_nothing(config: dict) -> None:
+    before = estimate(config)
+    raw, clean, bpe = corpus_folders(config)
+    write(f"{raw}/provenance.json", {})
+    for folder in (raw, clean, bpe):
+        write(f"{folder}/train.en", "")
+    for run in config["translation"]["runs"]:
+        record = {"tokens_per_second": {"source": 1e6}}
+        write(f"results/paper/mt/{run['name']}/seed1/record.json", record)
+    after = estimate(config)
+    assert not any("training-parallel" in one.name for one in after.downloads)
+    assert after.disk_at_end < before.disk_at_end - 20 * GIB
+    assert [one.done for one in after.trainings[:4]] == [True] * 4
+    # Another seed of the same run would go as fast as this one did.
+    assert after.trainings[0].hours == pytest.approx(100_000 * 32_768 / 1e6 / 3600)
+
+
+def test_a_disk_too_small_stops_the_run(config: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = estimate(config).disk_at_peak
+    monkeypatch.setattr(costs.shutil, "disk_usage", lambda _: Usage(needed, 1, needed + 1))
+    check_disk(config, "config.yaml")
+    monkeypatch.setattr(costs.shutil, "disk_usage", lambda _: Usage(needed, 1, needed - 1))
+    with pytest.raises(UserError, match=r"config\.yaml: about \d+\.\d GiB of disk are needed"):
+        check_disk(config, "config.yaml")
+
+
+def checkpoint(folder: Path, step: int, value: float) -> None:
+    weights = {"weight": torch.full((2,), value)}
+    # One tensor in both places, as where the classifier is tied to a table.
+    content = {"model": weights, "generator": dict(weights), "vocab": {}, "optim": {}}
+    content["opt"] = Namespace(embedding_type="standard")
+    folder.mkdir(exist_ok=True)
+    torch.save(content, folder / f"checkpoint_step_{step}.pt")
+
+
+def test_the_last_checkpoints_are_averaged(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints ü"
+    for step, value in ((10, 100.0), (20, 1.0), (30, 4.0)):
+        checkpoint(folder, step, value)
+    assert average_checkpoints(folder, tmp_path / "average.pt", 2) == [30, 20]
+    average = load(tmp_path / "average.pt")
+    for part in ("model", "generator"):
+        assert average[part]["weight"].tolist() == [2.5, 2.5]
+    with pytest.raises(UserError, match="has 3 checkpoints, but 4 are to be averaged"):
+        average_checkpoints(folder, tmp_path / "other.pt", 4)
+    assert not (tmp_path / "other.pt").exists()
