@@ -16,8 +16,11 @@ words are (Zipf).
     training        The same models in `onmt_define lm train`, Lightning's loop included: the last
                     of three epochs of 220 steps, all batches of 70.
     transformer-xl  The original base model and Table 2's, batch 60 x 150, memory 150, 267,735
-                    words, compiled; --plain adds them without torch.compile, and TF32.
+                    words, compiled, in bfloat16.
     lstm            Table 1a's models with adaptive layers, batch 60 x 140, 267,735 words.
+
+--plain adds what these came from: AWD-LSTM launched by the host and with cuDNN, Transformer-XL
+without torch.compile and in TF32.
 
 Columns: milliseconds a step (median of the rounds), tokens a second, peak memory; the classifier
 alone (forward and backward) and its share of the step; "define" is what the unit adds to the step
@@ -44,9 +47,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from onmt_define.lm import progress
+from onmt_define.lm import lstm_recurrence, progress
 from onmt_define.lm.batches import Batch, BpttBatches
-from onmt_define.lm.graphed_gradients import GraphedGradients, can_be_graphed
+from onmt_define.lm.graphed_gradients import GraphedGradients, Recorder, can_be_graphed
 from onmt_define.lm.lstm_recurrence import RecurrentLayer
 from onmt_define.lm.model import LanguageModel, build_model
 from onmt_define.lm.nested import map_tensors
@@ -70,7 +73,9 @@ SMALL_VOCABULARY = {10_000: 1_000, 267_735: 4_000}
 class Training:
     """A model of a paper's row with its optimiser and text."""
 
-    def __init__(self, row: str, arguments: argparse.Namespace, **changes: Any) -> None:
+    def __init__(
+        self, row: str, arguments: argparse.Namespace, graphs: bool = True, **changes: Any
+    ) -> None:
         texts = {"train": "-", "valid": "-", "test": "-"}
         settings = merge(paper_run(row), {**texts, **changes})
         vocabulary_size = find_row(row).settings["vocabulary_size"]
@@ -94,7 +99,7 @@ class Training:
             shape = self.settings["memory"], self.settings["batch_size"], self.settings["model_dim"]
             self.state = [torch.zeros(shape, device=self.device)] * self.settings["layers"]
         self.graphed = None
-        if can_be_graphed(self.model, self.precision, 1):
+        if graphs and can_be_graphed(self.model, self.precision, 1):
             self.graphed = GraphedGradients(self.model, self.settings["gradient_clip"])
 
     @property
@@ -229,7 +234,13 @@ class Table:
         return milliseconds(step, self.arguments.device, self.rounds, self.steps)
 
     def measure(
-        self, part: str, name: str, row: str, without_unit: float | None = None, **changes: Any
+        self,
+        part: str,
+        name: str,
+        row: str,
+        without_unit: float | None = None,
+        graphs: bool = True,
+        **changes: Any,
     ) -> float | None:
         """Add the row of one training; returns the milliseconds of its step.
 
@@ -237,12 +248,13 @@ class Table:
             part, name: what the row is called.
             row: id of the paper's row.
             without_unit: milliseconds of the same without a unit, to compare with.
+            graphs: whether its steps may be CUDA graphs.
             **changes: settings that differ from the row's.
         """
         if self.is_over(part, name, changes["precision"]):
             return None
         try:
-            training = Training(row, self.arguments, **changes)
+            training = Training(row, self.arguments, graphs, **changes)
             if self.arguments.device == "cuda":
                 torch.cuda.reset_peak_memory_stats()
             step = self.time(training.step)
@@ -281,6 +293,10 @@ class Table:
             self.fail("awd-lstm", name, precision, error)
             return
         self.add_speed("awd-lstm", name, precision, training.tokens / step * 1e3, step)
+        if self.on_gpu and self.arguments.plain:
+            step = self.time(Recorder().record(recurrence(training, kind)))
+            name = f"{name}, CUDA graph"
+            self.add_speed("awd-lstm", name, precision, training.tokens / step * 1e3, step)
 
     def measure_training(self, name: str, row: str, precision: str, **changes: Any) -> None:
         """Add the row of the last epoch of a whole training."""
@@ -367,11 +383,24 @@ def measure_awd_lstm(table: Table) -> None:
     for precision in table.arguments.precisions:
         table.measure_recurrence("recurrence alone, cuDNN", precision, nn.LSTM)
         table.measure_recurrence("recurrence alone", precision, RecurrentLayer)
+    if table.arguments.plain:
+        measure_plain_awd_lstm(table)
     for precision in table.arguments.precisions:
         table.measure("awd-lstm", "AWD-LSTM", "table1c/awd-lstm", precision=precision)
         row = "table1c/awd-lstm-define"
         bare = table.measure("awd-lstm", "projective 128", row, precision=precision, **PROJECTIVE)
         table.measure("awd-lstm", "DeFINE 128", row, bare, precision=precision)
+
+
+def measure_plain_awd_lstm(table: Table) -> None:
+    """The same steps launched by the host, with our recurrence and with cuDNN's."""
+    for most_streams, note in ((lstm_recurrence.MOST_STREAMS, ""), (0, ", cuDNN")):
+        lstm_recurrence.MOST_STREAMS, before = most_streams, lstm_recurrence.MOST_STREAMS
+        for precision in table.arguments.precisions:
+            for name, row in (("AWD-LSTM", "awd-lstm"), ("DeFINE 128", "awd-lstm-define")):
+                name = f"{name}{note}, launched by the host"
+                table.measure("awd-lstm", name, f"table1c/{row}", graphs=False, precision=precision)
+        lstm_recurrence.MOST_STREAMS = before
 
 
 def measure_training(table: Table) -> None:
@@ -431,7 +460,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20, help="steps of a round")
     parser.add_argument("--threads", type=int, default=1, help="threads on the CPU")
     parser.add_argument("--minutes", type=float, default=60, help="after which no row begins")
-    parser.add_argument("--plain", action="store_true", help="Transformer-XL in more ways")
+    parser.add_argument("--plain", action="store_true", help="also what trainings leave behind")
     parser.add_argument("--profile", action="store_true", help="print where each row's time goes")
     parser.add_argument("--output", type=Path, help="CSV file to write")
     arguments = parser.parse_args()

@@ -176,7 +176,7 @@ def test_training_learns_and_leaves_a_complete_record(run, tmp_path):
     assert record["learning_curve"][-1]["step"] == record["steps"]
     lines = Path(run["test"]).read_text().splitlines()
     assert record["tokens"]["test"] == sum(len(line.split()) + 1 for line in lines)
-    assert {"python", "torch", "lightning", "onmt_define"} == set(record["versions"])
+    assert {"python", "torch", "lightning", "onmt_define"} <= set(record["versions"])
     assert record["device"] == "CPU, 1 thread"
     assert len(checkpoints(output / "checkpoints")) == 2
 

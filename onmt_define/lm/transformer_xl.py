@@ -94,11 +94,16 @@ class TransformerXlContext(nn.Module):
         new_state = []
         for layer, memory in zip(self.layers, state, strict=True):
             # Read before the layer runs: what it sees is the layer's own input.
-            new_state.append(torch.cat([memory, hidden.detach()])[max(0, length - self.memory) :])
+            new_state.append(self._remember(memory, hidden.detach()))
             # Compiled for the shapes of a training alone.
             read = layer if self.training else layer.forward
             hidden = read(hidden, memory, positions, hides, *biases)
         return self.dropout(hidden), new_state, 0.0
+
+    def _remember(self, memory: Tensor, hidden: Tensor) -> Tensor:
+        """The last M of both; most batches are long enough that nothing has to be copied."""
+        read = hidden if len(hidden) >= self.memory else torch.cat([memory, hidden])
+        return read[max(0, len(read) - self.memory) :]
 
     def compile_layers(self) -> None:
         """Let torch.compile fuse each layer; equal layers share what is compiled."""
