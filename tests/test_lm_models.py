@@ -4,10 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
-from torch.nn import functional
 
 from onmt_define.errors import UserError
 from onmt_define.lm import aligned, transformer_xl
@@ -311,18 +308,6 @@ def test_keys_that_fill_up_a_round_number_change_nothing(monkeypatch, training):
     for found, value in zip(losses_and_gradients(), expected, strict=True):
         torch.testing.assert_close(found, value)
     assert lengths == [8, 8]
-
-
-@given(*[st.integers(1, 40)] * 3, st.booleans())
-def test_zeros_behind_widths_change_no_linear_map(rows, width, out, has_bias):
-    inputs, weight = torch.randn(rows, width), torch.randn(out, width)
-    bias = torch.randn(out) if has_bias else None
-    found = aligned.aligned_linear(inputs, weight, bias)
-    assert found.shape[1] % aligned.ALIGNMENT == 0
-    torch.testing.assert_close(
-        found[:, :out], functional.linear(inputs, weight, bias), atol=1e-4, rtol=1e-4
-    )
-    assert not found[:, out:].any()
 
 
 def test_positions_are_sines_and_cosines_of_distances_up_to_the_longest():
