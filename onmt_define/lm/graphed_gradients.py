@@ -103,9 +103,11 @@ class GraphedGradients:
         with self._autocast():
             reading = self.model(inputs, targets, self.state)
             loss = reading.losses.mean()
-        gradients = torch.autograd.grad(
-            loss + reading.penalty, self.parameters, materialize_grads=True
-        )
+        # As after a forward pass, whatever surrounds the call.
+        with torch.autocast(loss.device.type, enabled=False):
+            gradients = torch.autograd.grad(
+                loss + reading.penalty, self.parameters, materialize_grads=True
+            )
         with torch.no_grad():
             torch._foreach_copy_(self.gradients, gradients)
             if self.gradient_clip:
