@@ -45,13 +45,13 @@ class GraphedGradients:
         self.model = model
         self.parameters = list(model.parameters())
         self.gradient_clip = gradient_clip
-        self.recorder = Recorder()
         self.forget()
 
     def forget(self) -> None:
         """Record anew from the next batch on."""
         self.steps: dict[int, tuple[Tensor, Tensor, Callable[[], None]]] = {}
         self.recorded_for: Any = None
+        self.recorder = Recorder()  # the memory that graphs shared goes with the last of them
 
     def __call__(self, batch: Batch, state: State | None) -> tuple[Tensor, State]:
         """Mean loss without penalties, and the state to read on from, valid until the next call.
