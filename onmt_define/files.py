@@ -16,7 +16,8 @@ NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 def complete_or_absent(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; it takes the final name only if the block succeeds.
 
-    The temporary name carries the process id, so two writers never share one.
+    The temporary name carries the process id, so two writers never share one. What a killed writer
+    left of the same file is deleted then.
 
     Raises:
         UserError: if there is no room for it; what `path` held before is still there.
@@ -27,6 +28,7 @@ def complete_or_absent(path: str | Path) -> Iterator[Path]:
     try:
         yield temporary
         os.replace(temporary, final)
+        _remove_what_killed_writers_left(final)
     except OSError as error:
         if error.errno not in NO_SPACE:
             raise
@@ -35,6 +37,18 @@ def complete_or_absent(path: str | Path) -> Iterator[Path]:
         ) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _remove_what_killed_writers_left(final: Path) -> None:
+    for path in final.parent.iterdir():
+        writer = path.name.removeprefix(f".{final.name}.").removesuffix(".part")
+        if path.name == f".{final.name}.{writer}.part" and writer.isdecimal():
+            try:
+                os.kill(int(writer), 0)
+            except ProcessLookupError:
+                path.unlink(missing_ok=True)
+            except PermissionError:
+                pass  # somebody else's, who is at it
 
 
 def remove_unfinished(folder: str | Path) -> None:

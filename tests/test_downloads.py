@@ -112,8 +112,9 @@ def destination(tmp_path: Path) -> Path:
 
 
 def only_file_in_its_folder(path: Path) -> bool:
-    """Whether nothing but the file and its lock is there: no `.part` left over."""
-    return {each.name for each in path.parent.iterdir()} <= {path.name, f".{path.name}.lock"}
+    """Whether nothing but the file, its lock and its origin is there: no `.part` left over."""
+    beside = {f".{path.name}.lock", f".{path.name}.origin"}
+    return {each.name for each in path.parent.iterdir()} <= {path.name, *beside}
 
 
 def test_fetches_checks_and_says_where_from(server: Server, destination: Path) -> None:
@@ -367,6 +368,14 @@ def test_part_of_one_mirror_is_not_continued_from_another(
     assert fetch([first, second], destination) == second.location
     assert server.ranges == ["bytes=1000-", None]
     assert only_file_in_its_folder(destination)
+
+
+def test_a_file_that_is_there_keeps_its_origin(server: Server, destination: Path) -> None:
+    first = Mirror(server.at("/a/file.bin", missing), SHA256)
+    second = Mirror(server.at("/b/file.bin", whole), SHA256)
+    for mirrors in ([first, second], [first, second], [second]):
+        assert fetch(mirrors, destination) == second.location
+    assert fetch([first], destination) == first.location
 
 
 @pytest.mark.parametrize("bad", [missing, wrong_byte])

@@ -3,9 +3,13 @@
 Mixing, LayerNorm, activation and dropout are one pass over memory: the mixed vector is never
 written before it is normalised, and its two parts are read where the maps left them. Written with
 Triton, which comes with torch's CUDA builds.
+
+The matrix products before and after go through the rows from the first to the last; these kernels
+go from the last to the first, so that the rows at hand are the ones that the cache still holds.
 """
 
 import functools
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,30 +17,36 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# Warps of one processor that share the rows in the backward pass. Each program adds up its rows'
-# gradients of gain and shift, so more of them mean more parallel work and more partial sums.
-WARPS_PER_PROCESSOR = 16
-# A row is spread over so many threads that each holds about this many features.
-FEATURES_PER_THREAD = 64
-# Rows on their way from memory while one is worked on.
-STAGES = 3
+from onmt_define.embeddings.short_gelu import DERIVATIVE, EXPONENT, LARGEST_SQUARE
+
+# A kernel sees numbers of its module only in this form.
+EXPONENT_1, EXPONENT_3, EXPONENT_5 = (tl.constexpr(value) for value in EXPONENT)
+DERIVATIVE_1, DERIVATIVE_3, DERIVATIVE_5 = (tl.constexpr(value) for value in DERIVATIVE)
+HIGHEST_SQUARE = tl.constexpr(LARGEST_SQUARE)
+# Programs for each processor that are never fewer than the rows.
+ONE_ROW_EACH = 1 << 16
+# Part of the programs' sums that one program adds up at a time.
+ROWS_AT_ONCE, COLUMNS_AT_ONCE = 256, 16
 
 
 @triton.jit
 def _normal_distribution(x, EXACT: tl.constexpr):
-    """Cumulative probability and density of the standard normal distribution at x.
+    """Cumulative probability of the standard normal distribution at x, and x times its density.
 
-    To 16 bits both come from one exponential (Abramowitz and Stegun, 7.1.26: error below 1e-7).
+    Exact to float32's rounding, or as `short_gelu.py` describes.
     """
-    exponential = tl.exp(-0.5 * x * x)
     if EXACT:
         cumulative = 0.5 * (1.0 + tl.erf(x * 0.7071067811865476))
+        by_density = x * 0.3989422804014327 * tl.exp2(-0.7213475204444817 * x * x)
     else:
-        t = 1.0 / (1.0 + 0.23164189 * tl.abs(x))
-        series = 1.421413741 + t * (-1.453152027 + t * 1.061405429)
-        tail = 0.5 * t * (0.254829592 + t * (-0.284496736 + t * series)) * exponential
-        cumulative = tl.where(x < 0.0, tail, 1.0 - tail)
-    return cumulative, 0.3989422804014327 * exponential
+        square = tl.minimum(x * x, HIGHEST_SQUARE)
+        exponent = x * (EXPONENT_1 + square * (EXPONENT_3 + square * EXPONENT_5))
+        inverse = 1.0 + tl.exp2(-exponent)
+        # One instruction, which a division isn't.
+        cumulative = tl.rsqrt(inverse * inverse)
+        slope = DERIVATIVE_1 + square * (DERIVATIVE_3 + square * DERIVATIVE_5)
+        by_density = (cumulative - cumulative * cumulative) * (x * slope)
+    return cumulative, by_density
 
 
 @triton.jit
@@ -54,8 +64,8 @@ def _activate(x, ACTIVATION: tl.constexpr, EXACT: tl.constexpr):
 @triton.jit
 def _slope(x, ACTIVATION: tl.constexpr, EXACT: tl.constexpr):
     if ACTIVATION == "gelu":
-        cumulative, density = _normal_distribution(x, EXACT)
-        slope = cumulative + x * density
+        cumulative, by_density = _normal_distribution(x, EXACT)
+        slope = cumulative + by_density
     elif ACTIVATION == "silu":
         gate = tl.sigmoid(x)
         slope = gate * (1.0 + x * (1.0 - gate))
@@ -76,7 +86,8 @@ def _piece(
     BLOCK: tl.constexpr,
 ):
     """Places of some columns of each group's chunk: in their own row, in the mixed row, and which
-    of them exist. Blocks are powers of two and chunks aren't, so a chunk is cut into two pieces."""
+    of them exist; each (groups, columns). Blocks are powers of two and chunks aren't, so a chunk
+    is cut into two pieces."""
     group = tl.arange(0, GROUPS)[:, None]
     column = START + tl.arange(0, BLOCK)[None, :]
     exists = (column < CHUNK) & (group < GROUPS)
@@ -94,12 +105,39 @@ def _store(pointer, places, exists, values):
 
 
 @triton.jit
-def _sum(values, rest, HAS_REST: tl.constexpr):
-    """Sum of both pieces; a sum over threads costs too much to be taken of an empty piece."""
-    total = tl.sum(tl.sum(values, 1), 0)
-    if HAS_REST:
-        total += tl.sum(tl.sum(rest, 1), 0)
-    return total
+def _threads_sums(values, THREADS: tl.constexpr):
+    """Of a piece's values the sum of those that one thread holds, (threads).
+
+    Pieces differ in shape; these sums don't, and adding them up before anything goes from one
+    thread to another leaves a single exchange for a whole row.
+    """
+    EACH: tl.constexpr = values.numel // THREADS
+    WIDE: tl.constexpr = EACH if EACH < 8 else 8
+    if EACH > 0:
+        sums = tl.sum(tl.reshape(values, (EACH // WIDE, THREADS, WIDE)), 2)
+        sums = tl.sum(sums, 0)
+    else:
+        total = tl.sum(tl.sum(values, 1), 0)
+        sums = tl.where(tl.arange(0, THREADS) == 0, total, 0.0)
+    return sums
+
+
+@triton.jit
+def _row_sums(
+    x, u, y, v, N_HAS_REST: tl.constexpr, H_HAS_REST: tl.constexpr, THREADS: tl.constexpr
+):
+    """Sums of a row's four pieces, (threads); an empty piece isn't worth its instructions."""
+    sums = _threads_sums(x, THREADS) + _threads_sums(y, THREADS)
+    if N_HAS_REST:
+        sums += _threads_sums(u, THREADS)
+    if H_HAS_REST:
+        sums += _threads_sums(v, THREADS)
+    return sums
+
+
+@triton.jit
+def _add_both(a, b, c, d):
+    return a + c, b + d
 
 
 @triton.jit
@@ -109,7 +147,7 @@ def _kept(seed, places, dropout):
 
 
 # Triton would compile anew for a seed or number of rows that happens to be a multiple of 16.
-@triton.jit(do_not_specialize=["seed"])
+@triton.jit(do_not_specialize=["seed", "rows"])
 def _forward_kernel(
     inputs,
     hidden,
@@ -118,6 +156,7 @@ def _forward_kernel(
     mixed,
     means,
     roots,
+    rows,
     eps,
     seed,
     dropout,
@@ -131,47 +170,57 @@ def _forward_kernel(
     ACTIVATION: tl.constexpr,
     EXACT: tl.constexpr,
     DROPS: tl.constexpr,
+    STAGES: tl.constexpr,
+    THREADS: tl.constexpr,
     STRIDE: tl.constexpr,
 ):
+    """inputs (rows, N) and hidden (rows, H) to mixed (rows, N + H, and what STRIDE has more).
+
+    Also means and roots (rows) for the way back; gain and shift are (N + H). Of a row, x and u are
+    the two pieces of the inputs' chunks, y and v those of the hidden ones, (GROUPS, columns) each.
+    """
     WIDTH: tl.constexpr = N + H
     CN: tl.constexpr = N // GROUPS
     CH: tl.constexpr = H // GROUPS
     N_HAS_REST: tl.constexpr = N_BLOCK < CN
     H_HAS_REST: tl.constexpr = H_BLOCK < CH
-    row = tl.program_id(0).to(tl.int64)
     at_x, to_x, is_x = _piece(GROUPS, CN, 0, CN + CH, 0, N_BLOCK)
     at_u, to_u, is_u = _piece(GROUPS, CN, 0, CN + CH, N_BLOCK, N_REST)
     at_y, to_y, is_y = _piece(GROUPS, CH, CN, CN + CH, 0, H_BLOCK)
     at_v, to_v, is_v = _piece(GROUPS, CH, CN, CN + CH, H_BLOCK, H_REST)
-    x, u = _load(inputs + row * N, at_x, is_x), _load(inputs + row * N, at_u, is_u)
-    y, v = _load(hidden + row * H, at_y, is_y), _load(hidden + row * H, at_v, is_v)
-    mean = (_sum(x, u, N_HAS_REST) + _sum(y, v, H_HAS_REST)) / WIDTH
-    x = tl.where(is_x, x - mean, 0.0)
-    u = tl.where(is_u, u - mean, 0.0)
-    y = tl.where(is_y, y - mean, 0.0)
-    v = tl.where(is_v, v - mean, 0.0)
-    squares = _sum(x * x, u * u, N_HAS_REST) + _sum(y * y, v * v, H_HAS_REST)
-    root = tl.rsqrt(squares / WIDTH + eps)
-    tl.store(means + row, mean)
-    tl.store(roots + row, root)
-    x = _activate(x * root * _load(gain, to_x, is_x) + _load(shift, to_x, is_x), ACTIVATION, EXACT)
-    u = _activate(u * root * _load(gain, to_u, is_u) + _load(shift, to_u, is_u), ACTIVATION, EXACT)
-    y = _activate(y * root * _load(gain, to_y, is_y) + _load(shift, to_y, is_y), ACTIVATION, EXACT)
-    v = _activate(v * root * _load(gain, to_v, is_v) + _load(shift, to_v, is_v), ACTIVATION, EXACT)
-    if DROPS:
-        x *= _kept(seed, row * WIDTH + to_x, dropout)
-        u *= _kept(seed, row * WIDTH + to_u, dropout)
-        y *= _kept(seed, row * WIDTH + to_y, dropout)
-        v *= _kept(seed, row * WIDTH + to_v, dropout)
-    result = mixed + row * STRIDE
-    _store(result, to_x, is_x, x)
-    _store(result, to_u, is_u, u)
-    _store(result, to_y, is_y, y)
-    _store(result, to_v, is_v, v)
-    if STRIDE > WIDTH:
-        after = tl.arange(0, 8)
-        one = tl.where(after == 0, 1.0, 0.0)
-        _store(result, WIDTH + after, after < STRIDE - WIDTH, one)
+    for step in tl.range(tl.program_id(0), rows, tl.num_programs(0), num_stages=STAGES):
+        row = (rows - 1 - step).to(tl.int64)
+        x, u = _load(inputs + row * N, at_x, is_x), _load(inputs + row * N, at_u, is_u)
+        y, v = _load(hidden + row * H, at_y, is_y), _load(hidden + row * H, at_v, is_v)
+        mean = tl.sum(_row_sums(x, u, y, v, N_HAS_REST, H_HAS_REST, THREADS), 0) / WIDTH
+        x = tl.where(is_x, x - mean, 0.0)
+        u = tl.where(is_u, u - mean, 0.0)
+        y = tl.where(is_y, y - mean, 0.0)
+        v = tl.where(is_v, v - mean, 0.0)
+        squares = _row_sums(x * x, u * u, y * y, v * v, N_HAS_REST, H_HAS_REST, THREADS)
+        root = tl.rsqrt(tl.sum(squares, 0) / WIDTH + eps)
+        tl.store(means + row, mean)
+        tl.store(roots + row, root)
+        x = x * root * _load(gain, to_x, is_x) + _load(shift, to_x, is_x)
+        u = u * root * _load(gain, to_u, is_u) + _load(shift, to_u, is_u)
+        y = y * root * _load(gain, to_y, is_y) + _load(shift, to_y, is_y)
+        v = v * root * _load(gain, to_v, is_v) + _load(shift, to_v, is_v)
+        x, u = _activate(x, ACTIVATION, EXACT), _activate(u, ACTIVATION, EXACT)
+        y, v = _activate(y, ACTIVATION, EXACT), _activate(v, ACTIVATION, EXACT)
+        if DROPS:
+            x *= _kept(seed, row * WIDTH + to_x, dropout)
+            u *= _kept(seed, row * WIDTH + to_u, dropout)
+            y *= _kept(seed, row * WIDTH + to_y, dropout)
+            v *= _kept(seed, row * WIDTH + to_v, dropout)
+        result = mixed + row * STRIDE
+        _store(result, to_x, is_x, x)
+        _store(result, to_u, is_u, u)
+        _store(result, to_y, is_y, y)
+        _store(result, to_v, is_v, v)
+        if STRIDE > WIDTH:
+            after = tl.arange(0, 8)
+            one = tl.where(after == 0, 1.0, 0.0)
+            _store(result, WIDTH + after, after < STRIDE - WIDTH, one)
 
 
 @triton.jit(do_not_specialize=["seed", "rows"])
@@ -189,6 +238,7 @@ def _backward_kernel(
     rows,
     seed,
     dropout,
+    partial_stride,
     N: tl.constexpr,
     H: tl.constexpr,
     GROUPS: tl.constexpr,
@@ -200,14 +250,19 @@ def _backward_kernel(
     EXACT: tl.constexpr,
     DROPS: tl.constexpr,
     STAGES: tl.constexpr,
+    THREADS: tl.constexpr,
     ADDS: tl.constexpr,
 ):
+    """grad_mixed (rows, N + H) to grad_inputs (rows, N) and grad_hidden (rows, H).
+
+    Each program leaves the sums over its rows for the gradients of gain and shift, one after the
+    other, in partial_sums (programs, partial_stride). Pieces are called as in the other kernel.
+    """
     WIDTH: tl.constexpr = N + H
     CN: tl.constexpr = N // GROUPS
     CH: tl.constexpr = H // GROUPS
     N_HAS_REST: tl.constexpr = N_BLOCK < CN
     H_HAS_REST: tl.constexpr = H_BLOCK < CH
-    program, programs = tl.program_id(0), tl.num_programs(0)
     at_x, to_x, is_x = _piece(GROUPS, CN, 0, CN + CH, 0, N_BLOCK)
     at_u, to_u, is_u = _piece(GROUPS, CN, 0, CN + CH, N_BLOCK, N_REST)
     at_y, to_y, is_y = _piece(GROUPS, CH, CN, CN + CH, 0, H_BLOCK)
@@ -216,13 +271,11 @@ def _backward_kernel(
     gain_u, shift_u = _load(gain, to_u, is_u), _load(shift, to_u, is_u)
     gain_y, shift_y = _load(gain, to_y, is_y), _load(shift, to_y, is_y)
     gain_v, shift_v = _load(gain, to_v, is_v), _load(shift, to_v, is_v)
-    gains_x, shifts_x = gain_x * 0.0, gain_x * 0.0
-    gains_u, shifts_u = gain_u * 0.0, gain_u * 0.0
-    gains_y, shifts_y = gain_y * 0.0, gain_y * 0.0
-    gains_v, shifts_v = gain_v * 0.0, gain_v * 0.0
+    gains_x, gains_u, gains_y, gains_v = gain_x * 0.0, gain_u * 0.0, gain_y * 0.0, gain_v * 0.0
+    shifts_x, shifts_u, shifts_y, shifts_v = gains_x, gains_u, gains_y, gains_v
 
-    for row32 in tl.range(program, rows, programs, num_stages=STAGES):
-        row = tl.cast(row32, tl.int64)
+    for step in tl.range(tl.program_id(0), rows, tl.num_programs(0), num_stages=STAGES):
+        row = (rows - 1 - step).to(tl.int64)
         mean, root = tl.load(means + row), tl.load(roots + row)
         start = row * WIDTH
         grads = grad_mixed + start
@@ -253,40 +306,93 @@ def _backward_kernel(
         du *= gain_u
         dy *= gain_y
         dv *= gain_v
-        mean_grad = (_sum(dx, du, N_HAS_REST) + _sum(dy, dv, H_HAS_REST)) / WIDTH
-        product = _sum(dx * x, du * u, N_HAS_REST) + _sum(dy * y, dv * v, H_HAS_REST)
-        mean_product = product / WIDTH
+        grads_sums = _row_sums(dx, du, dy, dv, N_HAS_REST, H_HAS_REST, THREADS)
+        products = _row_sums(dx * x, du * u, dy * y, dv * v, N_HAS_REST, H_HAS_REST, THREADS)
+        sums = tl.reduce((grads_sums, products), 0, _add_both)
+        mean_grad, mean_product = sums[0] / WIDTH, sums[1] / WIDTH
         dx = (dx - mean_grad - x * mean_product) * root
         du = (du - mean_grad - u * mean_product) * root
         dy = (dy - mean_grad - y * mean_product) * root
         dv = (dv - mean_grad - v * mean_product) * root
-        result = grad_inputs + row * N
         if ADDS:
-            dx += _load(result, at_x, is_x)
-            du += _load(result, at_u, is_u)
-        _store(result, at_x, is_x, dx)
-        _store(result, at_u, is_u, du)
+            dx += _load(grad_inputs + row * N, at_x, is_x)
+            du += _load(grad_inputs + row * N, at_u, is_u)
+        _store(grad_inputs + row * N, at_x, is_x, dx)
+        _store(grad_inputs + row * N, at_u, is_u, du)
         _store(grad_hidden + row * H, at_y, is_y, dy)
         _store(grad_hidden + row * H, at_v, is_v, dv)
 
-    partial_sums += program * 2 * WIDTH
-    _store(partial_sums, to_x, is_x, gains_x)
-    _store(partial_sums, to_u, is_u, gains_u)
-    _store(partial_sums, to_y, is_y, gains_y)
-    _store(partial_sums, to_v, is_v, gains_v)
-    partial_sums += WIDTH
-    _store(partial_sums, to_x, is_x, shifts_x)
-    _store(partial_sums, to_u, is_u, shifts_u)
-    _store(partial_sums, to_y, is_y, shifts_y)
-    _store(partial_sums, to_v, is_v, shifts_v)
+    partial_sums += tl.program_id(0) * partial_stride
+    _store_sums(partial_sums, to_x, is_x, gains_x, shifts_x, WIDTH)
+    _store_sums(partial_sums, to_u, is_u, gains_u, shifts_u, WIDTH)
+    _store_sums(partial_sums, to_y, is_y, gains_y, shifts_y, WIDTH)
+    _store_sums(partial_sums, to_v, is_v, gains_v, shifts_v, WIDTH)
+
+
+@triton.jit
+def _store_sums(partial_sums, places, exists, gains, shifts, WIDTH: tl.constexpr):
+    _store(partial_sums, places, exists, gains)
+    _store(partial_sums + WIDTH, places, exists, shifts)
+
+
+@triton.jit(do_not_specialize=["programs"])
+def _sum_programs_kernel(
+    partial_sums, sums, programs, WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    """Add up partial sums (programs, WIDTH) to sums (WIDTH), for COLUMNS of the columns."""
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    row = tl.arange(0, ROWS)[:, None]
+    totals = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for first in range(0, programs, ROWS):
+        exists = (first + row < programs) & (column < WIDTH)
+        totals += tl.load(partial_sums + (first + row) * WIDTH + column, exists, 0.0)
+    place = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    tl.store(sums + place, tl.sum(totals, 0), place < WIDTH)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a GPU's processors share the rows."""
+
+    # Warps of one program, which works on one row at a time.
+    warps: int = 1
+    # Programs for each processor. In the backward pass each adds up its rows' gradients of gain
+    # and shift, so more of them mean more parallel work and more partial sums.
+    programs_each: int = 16
+    # Rows on their way from memory while one is worked on.
+    stages: int = 3
+
+
+def forward_launch(width: int) -> Launch:
+    """The fastest of those measured: narrow rows many to a program, others one each."""
+    if width <= 512:
+        return Launch(warps=1, programs_each=16)
+    # Nothing to fetch ahead where there is one row.
+    return Launch(warps=_warps(width), programs_each=ONE_ROW_EACH, stages=1)
+
+
+def backward_launch(width: int) -> Launch:
+    """The fastest of those measured up to 2,624 features: a wide row takes more registers.
+
+    Norms of one unit share a launch, so the widest alone may have a faster one.
+    """
+    if width <= 736:
+        return Launch(warps=1, programs_each=16)
+    if width <= 2688:
+        return Launch(warps=2, programs_each=8)
+    return Launch(warps=4 if width <= 4096 else 8, programs_each=3)
+
+
+def _warps(width: int) -> int:
+    """As few as hold a row with up to about 64 features in each thread."""
+    return min(16, max(1, triton.next_power_of_2(max(1, width // 64)) // 32))
 
 
 @functools.cache
-def _launch_settings(
+def _constants(
     n: int, h: int, groups: int, activation: str, dtype: torch.dtype, dropout: bool
 ) -> dict[str, Any]:
     (n_block, n_rest), (h_block, h_rest) = _blocks(n // groups), _blocks(h // groups)
-    threads = triton.next_power_of_2(max(1, (n + h) // FEATURES_PER_THREAD))
     return {
         "N": n,
         "H": h,
@@ -296,9 +402,8 @@ def _launch_settings(
         "H_BLOCK": h_block,
         "H_REST": h_rest,
         "ACTIVATION": activation,
-        "EXACT": dtype == torch.float32,
+        "EXACT": dtype != torch.bfloat16,
         "DROPS": dropout,
-        "num_warps": min(16, max(1, threads // 32)),
     }
 
 
@@ -333,8 +438,9 @@ def mix_norm_activate(
     stride = (n + h + 8) // 8 * 8 if appends_one else n + h
     mixed = hidden.new_empty(rows, stride)
     means, roots = (gain.new_empty(rows, dtype=torch.float32) for _ in range(2))
-    settings = _launch_settings(n, h, groups, activation, hidden.dtype, dropout > 0)
-    _forward_kernel[(rows,)](
+    how = forward_launch(n + h)
+    programs = _processors(inputs.device) * how.programs_each
+    _forward_kernel[(min(programs, rows),)](
         inputs,
         hidden,
         gain,
@@ -342,13 +448,48 @@ def mix_norm_activate(
         mixed,
         means,
         roots,
+        rows,
         eps,
         seed,
         dropout,
+        THREADS=32 * how.warps,
+        STAGES=how.stages,
         STRIDE=stride,
-        **settings,
+        num_warps=how.warps,
+        **_constants(n, h, groups, activation, hidden.dtype, dropout > 0),
     )
     return mixed, means, roots
+
+
+class NormGradients:
+    """Sums over all rows for the gradients of gain and shift, of several norms."""
+
+    def __init__(self, gains: list[Tensor], rows: int) -> None:
+        widths = [gain.shape[0] for gain in gains]
+        self.sizes = [2 * width for width in widths]
+        self.dtype, device = gains[0].dtype, gains[0].device
+        # The same for all, so that one kernel adds up the sums of all.
+        self.launch = backward_launch(max(widths))
+        self.programs = min(rows, _processors(device) * self.launch.programs_each)
+        self._partial_sums = torch.empty(self.programs, sum(self.sizes), device=device)
+
+    def partial_sums(self, index: int) -> Tensor:
+        """Where the programs of one norm leave their sums, (programs, 2 * width)."""
+        return self._partial_sums[:, sum(self.sizes[:index]) :]
+
+    def total(self) -> list[Tensor]:
+        """Gradients of gain and shift, of one norm after the other."""
+        width = sum(self.sizes)
+        sums = self._partial_sums.new_empty(width, dtype=self.dtype)
+        _sum_programs_kernel[(triton.cdiv(width, COLUMNS_AT_ONCE),)](
+            self._partial_sums,
+            sums,
+            self.programs,
+            WIDTH=width,
+            ROWS=ROWS_AT_ONCE,
+            COLUMNS=COLUMNS_AT_ONCE,
+        )
+        return [half for part in sums.split(self.sizes) for half in part.chunk(2)]
 
 
 def mix_norm_activate_backward(
@@ -364,23 +505,23 @@ def mix_norm_activate_backward(
     dropout: float,
     seed: int,
     grad_inputs: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor]:
+    norm_gradients: NormGradients,
+    index: int,
+) -> tuple[Tensor, Tensor]:
     """Gradients of `mix_norm_activate` for the gradient of its result, (rows, n + h).
 
+    Those of gain and shift are left in `norm_gradients`, as its norm `index`.
+
     Returns:
-        Gradients of inputs (added to `grad_inputs` in place where that is given), of hidden, and
-        of gain and shift, stacked as (2, n + h) in float32.
+        Gradients of inputs (added to `grad_inputs` in place where that is given) and of hidden.
     """
     (rows, n), h = inputs.shape, hidden.shape[1]
     adds = grad_inputs is not None
     if grad_inputs is None:
         grad_inputs = torch.empty_like(inputs)
     grad_hidden = torch.empty_like(hidden)
-    settings = _launch_settings(n, h, groups, activation, hidden.dtype, dropout > 0)
-    programs_each = max(1, WARPS_PER_PROCESSOR // settings["num_warps"])
-    programs = min(rows, _processors(inputs.device) * programs_each)
-    partial_sums = gain.new_empty(programs, 2, n + h, dtype=torch.float32)
-    _backward_kernel[(programs,)](
+    how, partial_sums = norm_gradients.launch, norm_gradients.partial_sums(index)
+    _backward_kernel[(norm_gradients.programs,)](
         grad_mixed,
         inputs,
         hidden,
@@ -394,11 +535,14 @@ def mix_norm_activate_backward(
         rows,
         seed,
         dropout,
+        partial_sums.stride(0),
         ADDS=adds,
-        STAGES=STAGES,
-        **settings,
+        THREADS=32 * how.warps,
+        STAGES=how.stages,
+        num_warps=how.warps,
+        **_constants(n, h, groups, activation, hidden.dtype, dropout > 0),
     )
-    return grad_inputs, grad_hidden, partial_sums.sum(0)
+    return grad_inputs, grad_hidden
 
 
 @functools.cache

@@ -110,7 +110,7 @@ def _patch_model_saver(module: ModuleType) -> None:
 
 
 def _patch_average_models(module: ModuleType) -> None:
-    _read_and_write_safely(module)
+    module.torch = stock_repairs.TorchForAveraging()  # type: ignore[attr-defined]
     original = module.average_models
 
     @functools.wraps(original)

@@ -1,9 +1,10 @@
-"""What OpenNMT-py 3.5.1 trains and can't use again, whatever the embedding: three repairs.
+"""What OpenNMT-py 3.5.1 trains and can't use again, whatever the embedding: four repairs.
 
 Its loader looks for a classifier's parameters under their last name alone, which fails for the
 copy generator, whose parameters lie one level deeper. And it takes a second name of a parameter,
 as the weight-normalised convolutions of the CNN have, for one that the model doesn't have.
-When it translates, it doesn't prepare the batches that copying needs.
+When it translates, it doesn't prepare the batches that copying needs. And it averages in place, so
+that a tensor which classifier and table share is averaged twice over.
 """
 
 import functools
@@ -13,6 +14,8 @@ from types import ModuleType
 from typing import Any
 
 from torch import nn
+
+from onmt_define.opennmt import checkpoint_files
 
 
 def patch_loader(module: ModuleType) -> None:
@@ -59,3 +62,14 @@ def patch_inference_engine(module: ModuleType) -> None:
 
     module.InferenceEnginePY.__init__ = __init__
     module.build_dynamic_dataset_iter = build_dynamic_dataset_iter  # type: ignore[attr-defined]
+
+
+class TorchForAveraging(checkpoint_files.TorchForCheckpoints):
+    """Stands for `torch` in `onmt.bin.average_models`: no two weights share memory."""
+
+    @staticmethod
+    def load(path: str, map_location: Any = None) -> dict[str, Any]:
+        """A checkpoint whose classifier has tensors of its own."""
+        checkpoint = checkpoint_files.load(path)
+        classifier = {name: weight.clone() for name, weight in checkpoint["generator"].items()}
+        return {**checkpoint, "generator": classifier}

@@ -59,13 +59,14 @@ def fetch(mirrors: Sequence[Mirror], destination: Path, content_checksum: str | 
 
     `content_checksum` is of the content once gzip or xz is taken off, for files that are packed
     anew now and then. A file already at the destination is kept if it passes the checks of one of
-    the mirrors. Raises `UserError` with every mirror and its failure when none has the right file.
+    the mirrors; where it came from is noted beside it. Raises `UserError` with every mirror and its
+    failure when none has the right file.
     """
     destination.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(destination.with_name(f".{destination.name}.lock")):
         for mirror in mirrors:
             if destination.exists() and not _problem(destination, mirror, content_checksum):
-                return mirror.location
+                return _noted_origin(destination, mirrors) or mirror.location
         destination.unlink(missing_ok=True)
         return _fetch_from_first(mirrors, destination, content_checksum)
 
@@ -157,6 +158,7 @@ def _fetch_from_first(
         except _MirrorFailedError as failure:
             failures.setdefault(str(failure), []).append(mirror.location)
             continue
+        _origin_note(destination).write_text(mirror.location, encoding="utf-8")
         os.replace(part, destination)
         for other in mirrors:
             _part_of(destination, other).unlink(missing_ok=True)
@@ -166,6 +168,17 @@ def _fetch_from_first(
         f"could not get {destination.name} ({tried}); check the network, or set `mirror:` in the "
         "config to a folder or server that holds this file"
     )
+
+
+def _origin_note(destination: Path) -> Path:
+    """Beside a file, where it came from: mirrors may have the same bytes."""
+    return destination.with_name(f".{destination.name}.origin")
+
+
+def _noted_origin(destination: Path, mirrors: Sequence[Mirror]) -> str | None:
+    note = _origin_note(destination)
+    origin = note.read_text(encoding="utf-8") if note.exists() else None
+    return origin if origin in [mirror.location for mirror in mirrors] else None
 
 
 def _part_of(destination: Path, mirror: Mirror) -> Path:

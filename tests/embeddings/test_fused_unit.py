@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from onmt_define import DefineEmbedding, DefineUnit
-from onmt_define.embeddings import define_unit
+from onmt_define.embeddings import define_unit, fused_unit
 from onmt_define.embeddings.fused_unit import can_fuse
+from onmt_define.embeddings.weight_gradient_tiles import LARGE_TILES, SMALL_TILES, MapShape
 
 pytestmark = [
     pytest.mark.gpu,
@@ -34,6 +35,7 @@ def make_unit(*sizes, **options):
 
 
 def run(unit, vectors, direction):
+    unit.zero_grad()
     vectors = vectors.detach().clone().requires_grad_()
     output = unit(vectors)
     output.backward(direction.to(output.dtype))
@@ -71,6 +73,93 @@ def test_outputs_and_gradients_equal_double_precision(dtype, sizes, options):
     # A value that rounds to the other side of zero changes relu's slope at once.
     slack = 10 if options.get("activation") == "relu" else 1
     assert max(errors) < slack * TOLERANCE[dtype]
+
+
+SHORT = [torch.float16, torch.bfloat16]
+
+
+def grouped_product(rows, kernel):
+    """Each group's chunk times its matrix, in double precision."""
+    chunks = rows.double().view(rows.shape[0], kernel.shape[0], -1)
+    return torch.einsum("rgi,gio->rgo", chunks, kernel.double()).flatten(1)
+
+
+def grouped_gradient(shape, rows, grad):
+    rows = rows[:, : shape.width_in].double().view(rows.shape[0], shape.groups, -1)
+    return torch.einsum("rgi,rgo->gio", rows, grad.double().view(*rows.shape[:2], -1))
+
+
+@pytest.mark.parametrize("dtype", SHORT)
+@pytest.mark.parametrize(
+    ("groups", "chunk_in", "chunk_out"),
+    [(2, 244, 384), (8, 122, 88), (4, 202, 272), (2, 384, 244), (2, 456, 596), (4, 11, 8)],
+)
+def test_products_of_unaligned_groups(dtype, groups, chunk_in, chunk_out):
+    torch.manual_seed(0)
+    rows = torch.randn(333, groups * chunk_in, device="cuda", dtype=dtype)
+    kernel = torch.randn(groups, chunk_in, chunk_out, device="cuda", dtype=dtype)
+    for matrices in (kernel, kernel.transpose(1, 2).contiguous().transpose(1, 2)):
+        errors = relative_errors(
+            [fused_unit._map(rows, matrices)], [grouped_product(rows, matrices)]
+        )
+        assert max(errors) < TOLERANCE[dtype]
+
+
+# Narrow groups that share a tile, wide ones, and rows that go on after their features.
+ALIGNED_ROWS = [
+    MapShape(128, 128, 4, 128),
+    MapShape(976, 704, 8, 976),
+    MapShape(1192, 912, 2, 1192),
+    MapShape(705, 512, 1, 712),
+]
+UNALIGNED_ROWS = [MapShape(10, 6, 2, 10), MapShape(135, 201, 3, 135), MapShape(24, 7, 1, 24)]
+
+
+@pytest.mark.parametrize("dtype", SHORT)
+@pytest.mark.parametrize("tiling", [LARGE_TILES, SMALL_TILES])
+@pytest.mark.parametrize("shapes", [ALIGNED_ROWS, UNALIGNED_ROWS])
+@pytest.mark.parametrize("count", [1, 100, 5000])
+def test_weight_gradients_of_many_maps_at_once(dtype, tiling, shapes, count):
+    from onmt_define.embeddings.weight_gradient_kernels import weight_gradients
+
+    torch.manual_seed(0)
+    rows_in = [torch.randn(count, s.row_width, device="cuda", dtype=dtype) for s in shapes]
+    rows_out = [torch.randn(count, s.width_out, device="cuda", dtype=dtype) for s in shapes]
+    # A view that begins at no multiple of 16 bytes.
+    width = shapes[0].row_width
+    view = torch.randn(count * width + 1, device="cuda", dtype=dtype)[1:].view(count, width)
+    rows_in[0] = view
+    found = weight_gradients(rows_in, rows_out, shapes, tiling)
+    expected = [grouped_gradient(*each) for each in zip(shapes, rows_in, rows_out, strict=True)]
+    assert [gradient.shape for gradient in found] == [shape.gradient for shape in shapes]
+    assert max(relative_errors(found, expected)) < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "splits_tokens"),
+    [
+        ((128, 512, 1024, 3, 8), True),
+        ((384, 384, 1024, 7, 8), True),
+        ((384, 384, 4096, 3, 8), False),
+    ],
+)
+def test_large_aligned_gradients_are_left_to_cublas(sizes, splits_tokens, monkeypatch):
+    unit, used = make_unit(*sizes).bfloat16(), []
+    kernels = fused_unit.weight_gradient_kernels
+    weight_gradients = kernels.weight_gradients
+
+    def remember(*arguments):
+        used.append(True)
+        return weight_gradients(*arguments)
+
+    monkeypatch.setattr(kernels, "weight_gradients", remember)
+    vectors = torch.randn(300, sizes[0], device="cuda", dtype=torch.bfloat16)
+    direction = torch.randn(300, sizes[1], device="cuda")
+    ours = run(unit, vectors, direction)
+    assert bool(used) == splits_tokens
+    # Whatever the rule says, both ways give the same.
+    monkeypatch.setattr(fused_unit, "_suits_library", lambda _: splits_tokens)
+    assert max(relative_errors(run(unit, vectors, direction), ours)) < TOLERANCE[torch.bfloat16]
 
 
 @pytest.mark.parametrize(
@@ -184,3 +273,20 @@ def test_training_never_waits_for_the_gpu():
         layer(tokens).sum().backward()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+def test_a_recorded_step_drops_others_each_time():
+    unit = make_unit(128, 512, 1024, 3, 8, dropout=0.5).train()
+    vectors = torch.randn(64, 128, device="cuda")
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream), torch.no_grad():
+        unit(vectors)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.no_grad(), torch.cuda.graph(graph):
+        output = unit(vectors)
+    graph.replay()
+    first = output.clone()
+    graph.replay()
+    assert not torch.equal(output, first)

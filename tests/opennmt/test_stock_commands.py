@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,19 @@ def test_translate_average_release_and_resume(trained, stock):
     assert status == 0, printed
     assert (folder / "resumed_step_20.pt").exists()
     assert load(folder / "average.pt")["opt"].model_type == "text"
+
+
+def test_a_tensor_in_two_places_is_averaged_once(stock, tmp_path):
+    """As where the classifier is tied to a table, whatever the embedding."""
+    for name, value in (("a.pt", 1.0), ("b.pt", 4.0)):
+        weights = {"weight": torch.full((2,), value)}
+        content = {"model": weights, "generator": dict(weights), "vocab": {}, "optim": None}
+        torch.save({**content, "opt": Namespace()}, tmp_path / name)
+    settings = ("-m", tmp_path / "a.pt", tmp_path / "b.pt", "-o", tmp_path / "average.pt")
+    assert stock("average_models", *settings)[0] == 0
+    average = load(tmp_path / "average.pt")
+    for part in ("model", "generator"):
+        assert average[part]["weight"].tolist() == [2.5, 2.5]
 
 
 def test_the_average_is_the_mean_of_every_parameter(trained, stock):
