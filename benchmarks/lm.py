@@ -101,6 +101,8 @@ class Training:
         self.graphed = None
         if graphs and can_be_graphed(self.model, self.precision, 1):
             self.graphed = GraphedGradients(self.model, self.settings["gradient_clip"])
+        if graphs and self.device == "cuda" and self.settings["model"] == "transformer-xl":
+            self.model.context.graph_layers()
 
     @property
     def precision(self) -> str:

@@ -21,6 +21,7 @@ from onmt_define.lm.model import LanguageModel
 from onmt_define.lm.nested import join_streams, map_tensors
 from onmt_define.lm.optimizing import build_optimizer, learning_rate_factor
 from onmt_define.lm.reporting import report
+from onmt_define.lm.transformer_xl import TransformerXlContext
 
 VALIDATION_BATCH_SIZE = 10
 
@@ -194,6 +195,9 @@ class LanguageModelTraining(lightning.LightningModule):
         self.average.follow_weights()
         if can_be_graphed(self.model, self.settings["precision"], self.trainer.world_size):
             self.graphed = GraphedGradients(self.model, self.settings["gradient_clip"])
+        is_alone = self.on_gpu and self.trainer.world_size == 1
+        if is_alone and isinstance(self.model.context, TransformerXlContext):
+            self.model.context.graph_layers()
         if self.saved is None:
             return
         rank, processes = self.global_rank, self.trainer.world_size

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from onmt_define.lm.aligned import likes_alignment, linear
+from onmt_define.lm.graphed_layers import GraphedLayers
 
 # Scores whose rows begin at multiples of 16 bytes are read with a GPU's newest kernels.
 KEYS_ALIGNMENT = 8
@@ -62,6 +63,7 @@ class TransformerXlContext(nn.Module):
         self.content_bias = nn.Parameter(torch.empty(heads, head_dim))
         self.position_bias = nn.Parameter(torch.empty(heads, head_dim))
         self.dropout = nn.Dropout(dropout)
+        self.graphed: GraphedLayers | None = None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -80,10 +82,15 @@ class TransformerXlContext(nn.Module):
         Returns:
             The outputs, the new memories, and 0, since nothing but the loss is penalised.
         """
+        if state is None:
+            state = [inputs.new_zeros(0, *inputs.shape[1:], dtype=torch.float32)] * len(self.layers)
+        read = self.graphed if self.graphed and self.training else self.read
+        return *read(inputs, state), 0.0
+
+    def read(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        """The same for a state that isn't None: outputs and new memories."""
         # In float32 under autocast too, as all layers' results, which torch.compile likes.
         hidden = self.dropout(inputs.float() * self.scale)
-        if state is None:
-            state = [hidden.new_zeros(0, *hidden.shape[1:])] * len(self.layers)
         time, length = len(hidden), len(state[0]) + len(hidden)
         # A GPU likes a round number of keys: the first ones are zeros that nobody sees.
         unseen = -length % KEYS_ALIGNMENT if likes_alignment(hidden) else 0
@@ -98,12 +105,16 @@ class TransformerXlContext(nn.Module):
             # Compiled for the shapes of a training alone.
             read = layer if self.training else layer.forward
             hidden = read(hidden, memory, positions, hides, *biases)
-        return self.dropout(hidden), new_state, 0.0
+        return self.dropout(hidden), new_state
 
     def _remember(self, memory: Tensor, hidden: Tensor) -> Tensor:
         """The last M of both; most batches are long enough that nothing has to be copied."""
         read = hidden if len(hidden) >= self.memory else torch.cat([memory, hidden])
         return read[max(0, len(read) - self.memory) :]
+
+    def graph_layers(self) -> None:
+        """In training on one GPU, let CUDA graphs launch all layers at once."""
+        self.graphed = GraphedLayers(self)
 
     def compile_layers(self) -> None:
         """Let torch.compile fuse each layer; equal layers share what is compiled."""
