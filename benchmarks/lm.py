@@ -102,7 +102,7 @@ class Training:
         if graphs and can_be_graphed(self.model, self.precision, 1):
             self.graphed = GraphedGradients(self.model, self.settings["gradient_clip"])
         if graphs and self.device == "cuda" and self.settings["model"] == "transformer-xl":
-            self.model.context.graph_layers()
+            self.model.context.graph_layers(self.settings["bptt"])
 
     @property
     def precision(self) -> str:

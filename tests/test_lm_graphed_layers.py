@@ -60,7 +60,7 @@ def train(model, device="cpu", dtype=None):
 def test_batches_of_full_length_after_a_full_memory_are_replayed(monkeypatch, memory):
     monkeypatch.setattr(graphed_layers, "record", record_on_cpu)
     graphed, plain = (build("transformer-xl", memory=memory) for _ in range(2))
-    graphed.context.graph_layers()
+    graphed.context.graph_layers(6)
     torch.testing.assert_close(train(graphed), train(plain))
     assert graphed.context.graphed.replay.calls == [6] * (4 if memory < 9 else 3)
 
@@ -68,7 +68,7 @@ def test_batches_of_full_length_after_a_full_memory_are_replayed(monkeypatch, me
 def test_layers_whose_weights_have_moved_are_read_one_by_one(monkeypatch):
     monkeypatch.setattr(graphed_layers, "record", record_on_cpu)
     model, plain = build("transformer-xl"), build("transformer-xl")
-    model.context.graph_layers()
+    model.context.graph_layers(6)
     train(model), train(plain)
     calls = model.context.graphed.replay.calls
     before = len(calls)
@@ -81,7 +81,7 @@ def test_layers_whose_weights_have_moved_are_read_one_by_one(monkeypatch):
 def test_evaluation_does_without_graphs(monkeypatch):
     monkeypatch.setattr(graphed_layers, "record", record_on_cpu)
     model = build("transformer-xl")
-    model.context.graph_layers()
+    model.context.graph_layers(6)
     model.eval()
     train(model)
     assert model.context.graphed.replay is None
@@ -89,7 +89,7 @@ def test_evaluation_does_without_graphs(monkeypatch):
 
 def test_what_cannot_be_recorded_is_said_once(monkeypatch, capsys):
     model, plain = build("transformer-xl"), build("transformer-xl")
-    model.context.graph_layers()  # there is no CUDA device
+    model.context.graph_layers(6)  # there is no CUDA device
 
     def record(passes, samples):
         raise RuntimeError("no room\nfor a graph")
@@ -111,7 +111,7 @@ def test_graphs_on_a_gpu_give_the_same(dtype, compiled):
         if compiled:
             model.context.compile_layers()
         if graphed:
-            model.context.graph_layers()
+            model.context.graph_layers(6)
         results.append(train(model, "cuda", dtype))
         assert not graphed or model.context.graphed.replay
     tolerance = {"rtol": 1e-5, "atol": 1e-6} if dtype is None else {"rtol": 0.05, "atol": 2e-3}
@@ -122,7 +122,7 @@ def test_graphs_on_a_gpu_give_the_same(dtype, compiled):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_each_replay_drops_something_else():
     model = build("transformer-xl", memory=6, dropout=0.5).cuda()
-    model.context.graph_layers()
+    model.context.graph_layers(6)
     inputs = torch.randn(6, 2, 16, device="cuda", requires_grad=True)
     state = [torch.zeros(6, 2, 16, device="cuda")] * 3
     first, second = (model.context(inputs, state)[0].clone() for _ in range(2))

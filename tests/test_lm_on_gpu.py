@@ -10,7 +10,8 @@ from torch.nn import functional
 from onmt_define.lm import token_losses as losses_module
 from onmt_define.lm.batches import Batch
 from onmt_define.lm.classifiers import AdaptiveSoftmax
-from onmt_define.lm.graphed_gradients import GraphedGradients, can_be_graphed
+from onmt_define.lm.cuda_graphs import give_up_recording
+from onmt_define.lm.graphed_gradients import GraphedGradients, Recorder, can_be_graphed
 from onmt_define.lm.nested import map_tensors
 
 pytestmark = [
@@ -96,6 +97,7 @@ def test_graphs_of_several_lengths_give_the_gradients_of_the_model(dtype, layer)
         expected = [reading.losses.mean(), *(parameter.grad for parameter in model.parameters())]
         for ours, theirs in zip(found, expected, strict=True):
             assert distance(ours, theirs) < TOLERANCE[dtype]
+        del reading  # a recording would wait for the stream of what is left of this pass
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter -= parameter.grad
@@ -118,6 +120,20 @@ def test_recording_leaves_random_numbers_and_follows_moved_weights():
         parameter.data = torch.zeros_like(parameter)
     loss, _ = graphed(first, None)
     torch.testing.assert_close(loss.exp().item(), 20.0)
+
+
+def test_after_a_failed_recording_the_reason_is_known_and_random_numbers_are_drawn():
+    numbers = torch.zeros(3, device="cuda")
+    with pytest.raises(RuntimeError) as failure:
+        Recorder().record(lambda: numbers.normal_().sum().item())
+    reason = give_up_recording(failure.value)
+    assert "capturing" in reason
+    assert "\n" not in reason
+    assert numbers.normal_().isfinite().all()
+    replay = Recorder().record(numbers.normal_)
+    before = numbers.clone()
+    replay()
+    assert not torch.equal(numbers, before)
 
 
 def test_bands_and_float16_are_not_graphed():

@@ -5,12 +5,14 @@ launches them at once. Embedding and classifier stay outside: their bands have o
 tokens in each batch, while the layers' shapes are the same once the memory is full.
 """
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from onmt_define.lm.cuda_graphs import give_up_recording
 from onmt_define.lm.reporting import report
 
 State = list[Tensor]
@@ -24,10 +26,11 @@ class GraphedLayers:
 
     Args:
         context: a TransformerXlContext in training on a GPU.
+        time: tokens of a batch of full length.
     """
 
-    def __init__(self, context: nn.Module) -> None:
-        self.context = context
+    def __init__(self, context: nn.Module, time: int) -> None:
+        self.context, self.time = context, time
         self.parameters = list(context.parameters())
         self.recorded_for: Any = None
         self.replay: Callable[..., tuple[Tensor, ...]] | None = None
@@ -35,23 +38,26 @@ class GraphedLayers:
     def __call__(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
         """Outputs and new memories, in the shapes of TransformerXlContext."""
         kind = [inputs.shape, inputs.dtype, *map(Tensor.data_ptr, self.parameters)]
-        has_full_memory = len(state[0]) == self.context.memory
-        if has_full_memory and self.recorded_for is None:
+        if self.recorded_for is None and len(inputs) == self.time:
             self.recorded_for = kind
-            self._record(inputs, state)
+            self._record(inputs)
+        has_full_memory = len(state[0]) == self.context.memory
         if self.replay is None or not has_full_memory or kind != self.recorded_for:
             return self.context.read(inputs, state)
         outputs, *state = self.replay(inputs, *state)
         return outputs, state
 
-    def _record(self, inputs: Tensor, state: State) -> None:
+    def _record(self, inputs: Tensor) -> None:
         """Make the graphs, or say what is in the way."""
-        samples = [part.detach().clone() for part in (inputs, *state)]
-        samples[0].requires_grad_(inputs.requires_grad)
+        inputs = inputs.detach().clone().requires_grad_()
+        memory = inputs.new_zeros(self.context.memory, *inputs.shape[1:], dtype=torch.float32)
+        samples = [inputs, *(memory.clone() for _ in self.context.layers)]
+        # What is left of an earlier pass, gradients' places for one, would be waited for.
+        gc.collect()
         try:
             self.replay = record(_Passes(self.context), samples)
         except RuntimeError as error:
-            reason = str(error).partition("\n")[0]
+            reason = give_up_recording(error)
             report(f"Transformer-XL's layers are launched one by one: {reason}")
 
 

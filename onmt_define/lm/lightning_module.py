@@ -13,6 +13,7 @@ from torch import Tensor
 
 from onmt_define.lm.averaging import RunningAverage, has_stopped_improving
 from onmt_define.lm.batches import Batch, BpttBatches
+from onmt_define.lm.cuda_graphs import give_up_recording
 from onmt_define.lm.data import Corpus
 from onmt_define.lm.evaluation import split_perplexity
 from onmt_define.lm.graphed_gradients import GraphedGradients, can_be_graphed
@@ -86,7 +87,7 @@ class LanguageModelTraining(lightning.LightningModule):
             value, self.state = self.graphed(batch, state)
         except RuntimeError as error:
             self.graphed = None
-            reason = str(error).partition("\n")[0]
+            reason = give_up_recording(error)
             report(f"[{self.settings['run']}] steps are launched one by one: {reason}")
             return None
         return value, value
@@ -197,7 +198,7 @@ class LanguageModelTraining(lightning.LightningModule):
             self.graphed = GraphedGradients(self.model, self.settings["gradient_clip"])
         is_alone = self.on_gpu and self.trainer.world_size == 1
         if is_alone and isinstance(self.model.context, TransformerXlContext):
-            self.model.context.graph_layers()
+            self.model.context.graph_layers(self.settings["bptt"])
         if self.saved is None:
             return
         rank, processes = self.global_rank, self.trainer.world_size

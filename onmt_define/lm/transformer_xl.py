@@ -112,9 +112,9 @@ class TransformerXlContext(nn.Module):
         read = hidden if len(hidden) >= self.memory else torch.cat([memory, hidden])
         return read[max(0, len(read) - self.memory) :]
 
-    def graph_layers(self) -> None:
-        """In training on one GPU, let CUDA graphs launch all layers at once."""
-        self.graphed = GraphedLayers(self)
+    def graph_layers(self, time: int) -> None:
+        """In training on one GPU, let CUDA graphs launch all layers at once for T tokens."""
+        self.graphed = GraphedLayers(self, time)
 
     def compile_layers(self) -> None:
         """Let torch.compile fuse each layer; equal layers share what is compiled."""
