@@ -94,7 +94,10 @@ def test_graphs_of_several_lengths_give_the_gradients_of_the_model(dtype, layer)
         (reading.losses.mean() + reading.penalty).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 0.25)
         own_state = map_tensors(torch.Tensor.detach, reading.state)
-        expected = [reading.losses.mean().detach(), *(parameter.grad for parameter in model.parameters())]
+        expected = [
+            reading.losses.mean().detach(),
+            *(parameter.grad for parameter in model.parameters()),
+        ]
         for ours, theirs in zip(found, expected, strict=True):
             assert distance(ours, theirs) < TOLERANCE[dtype]
         del reading  # a recording would wait for the stream of what is left of this pass
