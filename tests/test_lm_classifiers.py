@@ -5,7 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn import functional
 
+from onmt_define.lm import aligned
 from onmt_define.lm.classifiers import AdaptiveSoftmax, Softmax
 
 
@@ -93,3 +95,15 @@ def test_softmax_is_the_usual_one_behind_a_projection():
     scores = hidden @ classifier.projection @ classifier.table.t() + classifier.bias
     expected = -scores.log_softmax(-1).gather(-1, targets[..., None])[..., 0]
     torch.testing.assert_close(classifier(hidden, targets), expected)
+
+
+@given(*[st.integers(1, 40)] * 3, st.booleans())
+def test_zeros_behind_widths_change_no_linear_map(rows, width, out, has_bias):
+    inputs, weight = torch.randn(rows, width), torch.randn(out, width)
+    bias = torch.randn(out) if has_bias else None
+    found = aligned.aligned_linear(inputs, weight, bias)
+    assert found.shape[1] % aligned.ALIGNMENT == 0
+    torch.testing.assert_close(
+        found[:, :out], functional.linear(inputs, weight, bias), atol=1e-4, rtol=1e-4
+    )
+    assert not found[:, out:].any()

@@ -7,9 +7,11 @@ import torch
 from torch import nn
 
 from onmt_define.errors import UserError
-from onmt_define.lm.awd_lstm import AwdLstmContext, WeightDropLstm
+from onmt_define.lm import aligned, transformer_xl
+from onmt_define.lm.awd_lstm import AwdLstmContext
 from onmt_define.lm.input_layers import describe_input_layer, projections_of, tables_of
 from onmt_define.lm.lstm import LstmContext
+from onmt_define.lm.lstm_recurrence import RecurrentLayer
 from onmt_define.lm.model import build_model, count_parameters
 from onmt_define.lm.paper_runs import is_language_model, paper_run
 from onmt_define.lm.run_settings import check_run
@@ -213,7 +215,7 @@ def test_word_dropout_takes_word_types_out_of_the_whole_batch():
 
 def test_weight_dropout_drops_recurrent_weights_in_training_alone():
     torch.manual_seed(1)
-    layer = WeightDropLstm(4, 6)
+    layer = RecurrentLayer(4, 6)
     plain = nn.LSTM(4, 6)
     plain.load_state_dict(layer.state_dict())
     inputs, state = torch.randn(5, 3, 4), (torch.randn(1, 3, 6), torch.randn(1, 3, 6))
@@ -278,6 +280,34 @@ def test_attention_equals_a_plain_loop():
             weights = (scores / 3**0.5).softmax(0)
             heads.append(weights @ values[: 4 + i + 1, head])
         torch.testing.assert_close(attended[i, 0], layer.output(torch.cat(heads)))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_keys_that_fill_up_a_round_number_change_nothing(monkeypatch, training):
+    model = build("transformer-xl", memory=5).train(training)
+    tokens, targets = torch.randint(V, (2, 6, 2))
+
+    def losses_and_gradients():
+        model.zero_grad()
+        first = model(tokens[:3], targets[:3])
+        losses = torch.cat([first.losses, model(tokens[3:], targets[3:], first.state).losses])
+        losses.mean().backward()
+        return [losses.detach(), *(parameter.grad for parameter in model.parameters())]
+
+    expected = losses_and_gradients()
+    monkeypatch.setattr(transformer_xl, "likes_alignment", lambda _: True)
+    monkeypatch.setattr(aligned, "likes_alignment", lambda _: True)
+    lengths = []
+    monkeypatch.setattr(
+        model.context,
+        "positions",
+        lambda length, like: (
+            lengths.append(length) or TransformerXlContext.positions(model.context, length, like)
+        ),
+    )
+    for found, value in zip(losses_and_gradients(), expected, strict=True):
+        torch.testing.assert_close(found, value)
+    assert lengths == [8, 8]
 
 
 def test_positions_are_sines_and_cosines_of_distances_up_to_the_longest():

@@ -24,10 +24,12 @@ from filelock import FileLock
 
 from onmt_define.errors import UserError
 from onmt_define.lm import checkpoints as checkpoints_module
+from onmt_define.lm import lightning_module
 from onmt_define.lm.batches import BpttBatches
 from onmt_define.lm.checkpoints import lm_checkpoints
 from onmt_define.lm.commands import add_commands, require_gpus
 from onmt_define.lm.evaluation import load_model
+from onmt_define.lm.graphed_gradients import Recorder
 from onmt_define.lm.loss_watch import LossWatch
 from onmt_define.lm.run_settings import check_run, read_run
 from onmt_define.lm.training import train
@@ -267,6 +269,49 @@ def test_weights_are_averaged_once_validation_stops_improving(run, tmp_path, cap
     name = "context.layers.0.weight_hh_l0"
     assert any(torch.equal(weights[name], part) for part in average["averages"])
     assert not torch.equal(weights[name], own[f"model.{name}"])
+
+
+@pytest.mark.parametrize("changes", [AWD_LSTM, {"unit": UNIT, "random_bptt": True}])
+def test_a_graph_for_each_length_trains_the_same(run, tmp_path, monkeypatch, changes):
+    """On the CPU a recording is the function itself, run once more."""
+    run = changed(run, {**changes, "epochs": 3})
+    train(run, tmp_path / "plain")
+    recorded = []
+
+    def record(self, function):
+        function()
+        recorded.append(function)
+        return function
+
+    monkeypatch.setattr(Recorder, "record", record)
+    monkeypatch.setattr(lightning_module, "can_be_graphed", lambda *_: True)
+    train(run, tmp_path / "graphed")
+    expected, plain = result(tmp_path / "plain")
+    weights, graphed = result(tmp_path / "graphed")
+    assert all(torch.equal(weights[name], expected[name]) for name in weights)
+    assert graphed == plain
+    assert 1 < len(recorded) < plain["steps"]
+
+
+def test_what_cannot_be_recorded_is_trained_step_by_step(run, tmp_path, monkeypatch, capsys):
+    run = changed(run, {**AWD_LSTM, "epochs": 2})
+    train(run, tmp_path / "plain")
+    whole = Recorder.record
+    recorded = []
+
+    def record(self, function):
+        function()
+        recorded.append(function)
+        if len(recorded) == 4:
+            whole(self, function)  # there is no CUDA device
+        return function
+
+    monkeypatch.setattr(Recorder, "record", record)
+    monkeypatch.setattr(lightning_module, "can_be_graphed", lambda *_: True)
+    capsys.readouterr()
+    train(run, tmp_path / "graphed")
+    assert capsys.readouterr().err.count("[tiny] steps are launched one by one: ") == 1
+    assert result(tmp_path / "graphed")[1] == result(tmp_path / "plain")[1]
 
 
 def test_learning_rates_of_random_lengths_and_of_cosine(run, tmp_path):

@@ -5,44 +5,11 @@ on large and on jumping outputs. The embedding dropout is `onmt_define.lm.dropou
 random lengths of back-propagation are in `batches`, the averaging of NT-ASGD in `averaging`.
 """
 
-import warnings
-
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from onmt_define.lm.dropouts import VariationalDropout
 from onmt_define.lm.lstm import LstmContext, State
-
-# The masked weights are new tensors in every step, so cuDNN copies each layer's weights together:
-# 80 MB for the paper's sizes, nothing beside the 70 dependent steps that follow.
-warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous")
-
-
-class WeightDropLstm(nn.LSTM):
-    """One LSTM layer that drops recurrent weights, the same for all steps of a sequence.
-
-    The whole sequence is one call of the library, cuDNN's on a GPU.
-
-    Shapes: as torch.nn.LSTM with one layer, time first.
-    """
-
-    weight_dropout = 0.0
-
-    def forward(
-        self, inputs: Tensor, state: tuple[Tensor, Tensor] | None = None
-    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        if not self.training or self.weight_dropout == 0:
-            return super().forward(inputs, state)
-        if state is None:
-            zeros = inputs.new_zeros(1, inputs.shape[1], self.hidden_size)
-            state = (zeros, zeros)
-        recurrent = functional.dropout(self.weight_hh_l0, self.weight_dropout)
-        weights = [self.weight_ih_l0, recurrent, self.bias_ih_l0, self.bias_hh_l0]
-        outputs, hidden, cell = torch._VF.lstm(
-            inputs, state, weights, True, 1, 0.0, True, False, False
-        )
-        return outputs, (hidden, cell)
 
 
 class AwdLstmContext(LstmContext):
@@ -59,8 +26,6 @@ class AwdLstmContext(LstmContext):
         activation_penalty: alpha, weight of the mean square of the output (AR).
         temporal_penalty: beta, weight of the mean square of its change from step to step (TAR).
     """
-
-    layer = WeightDropLstm
 
     def __init__(
         self,

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from onmt_define.embeddings import DimensionError
+from onmt_define.lm.token_losses import token_losses
 
 
 class Softmax(nn.Module):
@@ -38,11 +38,8 @@ class Softmax(nn.Module):
         self, hidden: Tensor, targets: Tensor, band_sizes: Sequence[int] | None = None
     ) -> Tensor:
         """`band_sizes` is of no use here; every classifier takes it."""
-        logits = functional.linear(_project(hidden, self.projection), self.table, self.bias)
-        losses = functional.cross_entropy(
-            logits.flatten(0, -2), targets.flatten(), reduction="none"
-        )
-        return losses.view_as(targets)
+        own = _project(hidden.flatten(0, -2), self.projection)
+        return token_losses(own, self.table, self.bias, targets.flatten()).view_as(targets)
 
 
 class AdaptiveSoftmax(nn.Module):
@@ -103,17 +100,15 @@ class AdaptiveSoftmax(nn.Module):
 
         head = torch.cat([tables[0], self.clusters])
         head_bias = None if biases[0] is None else torch.cat([biases[0], self.cluster_bias])
-        logits = functional.linear(_project(hidden, self.projection0), head, head_bias)
         choices = torch.where(bands > 0, self.sizes[0] + bands - 1, targets)
-        losses = functional.cross_entropy(logits, choices, reduction="none")
+        losses = token_losses(_project(hidden, self.projection0), head, head_bias, choices)
 
         # Empty bands take part too: when several GPUs add up gradients, none may be missing.
         rows = torch.argsort(bands, stable=True).split(list(band_sizes))
         for band in range(1, len(self.sizes)):
             own = _project(hidden.index_select(0, rows[band]), getattr(self, f"projection{band}"))
-            logits = functional.linear(own, tables[band], biases[band])
             within = targets.index_select(0, rows[band]) - self.bounds[band]
-            tail = functional.cross_entropy(logits, within, reduction="none")
+            tail = token_losses(own, tables[band], biases[band], within)
             losses = losses.index_add(0, rows[band], tail)
         return losses.view(shape)
 

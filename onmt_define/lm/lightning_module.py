@@ -13,13 +13,16 @@ from torch import Tensor
 
 from onmt_define.lm.averaging import RunningAverage, has_stopped_improving
 from onmt_define.lm.batches import Batch, BpttBatches
+from onmt_define.lm.cuda_graphs import give_up_recording
 from onmt_define.lm.data import Corpus
 from onmt_define.lm.evaluation import split_perplexity
+from onmt_define.lm.graphed_gradients import GraphedGradients, can_be_graphed
 from onmt_define.lm.loss_watch import LossWatch
 from onmt_define.lm.model import LanguageModel
 from onmt_define.lm.nested import join_streams, map_tensors
 from onmt_define.lm.optimizing import build_optimizer, learning_rate_factor
 from onmt_define.lm.reporting import report
+from onmt_define.lm.transformer_xl import TransformerXlContext
 
 VALIDATION_BATCH_SIZE = 10
 
@@ -52,6 +55,7 @@ class LanguageModelTraining(lightning.LightningModule):
         self.saved: dict[str, Any] | None = None
         self.validation: list[dict[str, float]] = []
         self.average = RunningAverage(model.parameters())
+        self.graphed: GraphedGradients | None = None
         self.watch = LossWatch(settings["run"], len(corpus.vocabulary), folder)
 
     def training_step(self, batch: Batch) -> dict[str, Any]:
@@ -59,16 +63,44 @@ class LanguageModelTraining(lightning.LightningModule):
         if batch.starts_anew:
             self._start_fine_tuning()
         state = None if batch.starts_anew else self.state
-        reading = self.model(batch.inputs, batch.targets, state, batch.band_sizes)
-        self.state = map_tensors(Tensor.detach, reading.state)
-        loss = reading.losses.mean()
-        self.watch.add(self.global_step + 1, loss.detach())
+        loss, value = self._replay(batch, state) or self._read(batch, state)
+        self.watch.add(self.global_step + 1, value)
         return {
-            "loss": loss + reading.penalty,
-            "value": loss.detach(),
+            "loss": loss,
+            "value": value,
             "tokens": batch.targets.numel(),
             "learning_rate": self._set_learning_rate(len(batch.inputs)),
         }
+
+    def _read(self, batch: Batch, state: Any) -> tuple[Tensor, Tensor]:
+        """The loss to learn from, and what of it is the text's."""
+        reading = self.model(batch.inputs, batch.targets, state, batch.band_sizes)
+        self.state = map_tensors(Tensor.detach, reading.state)
+        loss = reading.losses.mean()
+        return loss + reading.penalty, loss.detach()
+
+    def _replay(self, batch: Batch, state: Any) -> tuple[Tensor, Tensor] | None:
+        """The same with the gradients taken already; None if there can be no CUDA graph of it."""
+        if self.graphed is None:
+            return None
+        try:
+            value, self.state = self.graphed(batch, state)
+        except RuntimeError as error:
+            self.graphed = None
+            reason = give_up_recording(error)
+            report(f"[{self.settings['run']}] steps are launched one by one: {reason}")
+            return None
+        return value, value
+
+    def backward(self, loss: Tensor, *arguments: Any, **options: Any) -> None:
+        """Take the gradients, unless a graph has."""
+        if self.graphed is None:
+            super().backward(loss, *arguments, **options)
+
+    def optimizer_zero_grad(self, *arguments: Any) -> None:
+        """Forget the last gradients, unless a graph has overwritten them."""
+        if self.graphed is None:
+            super().optimizer_zero_grad(*arguments)
 
     def _set_learning_rate(self, length: int) -> float:
         """The step's learning rate, with random lengths in proportion to the length."""
@@ -97,7 +129,7 @@ class LanguageModelTraining(lightning.LightningModule):
 
     def configure_gradient_clipping(self, *_: Any, **__: Any) -> None:
         """Bound the norm; Lightning's own refuses optimisers of a single kernel."""
-        if self.settings["gradient_clip"]:
+        if self.settings["gradient_clip"] and self.graphed is None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings["gradient_clip"])
 
     def optimizer_step(self, *arguments: Any, **options: Any) -> None:
@@ -162,6 +194,11 @@ class LanguageModelTraining(lightning.LightningModule):
     def on_train_start(self) -> None:
         """Put what a checkpoint gave where the model is now, on any number of GPUs."""
         self.average.follow_weights()
+        if can_be_graphed(self.model, self.settings["precision"], self.trainer.world_size):
+            self.graphed = GraphedGradients(self.model, self.settings["gradient_clip"])
+        is_alone = self.on_gpu and self.trainer.world_size == 1
+        if is_alone and isinstance(self.model.context, TransformerXlContext):
+            self.model.context.graph_layers(self.settings["bptt"])
         if self.saved is None:
             return
         rank, processes = self.global_rank, self.trainer.world_size

@@ -10,7 +10,7 @@ from onmt_define.errors import UserError
 from onmt_define.lm.checkpoints import lm_checkpoints
 
 # Steps that a GPU may run ahead; looking at every loss would make it wait in every step.
-GPU_STEPS_BETWEEN_LOOKS = 25
+GPU_STEPS_BETWEEN_LOOKS = 100
 # A model that gives every token type the same probability has a loss of log V.
 EXPLODED = 10.0
 

@@ -5,6 +5,7 @@ from itertools import pairwise
 from torch import Tensor, nn
 
 from onmt_define.lm.dropouts import VariationalDropout
+from onmt_define.lm.lstm_recurrence import RecurrentLayer
 
 State = list[tuple[Tensor, Tensor]]
 
@@ -18,14 +19,12 @@ class LstmContext(nn.Module):
     Shapes: (time, batch, input_dim) to (time, batch, output_dim).
     """
 
-    layer = nn.LSTM
-
     def __init__(
         self, input_dim: int, hidden_size: int, output_dim: int, layers: int, dropout: float = 0.0
     ) -> None:
         super().__init__()
         widths = [input_dim, *[hidden_size] * (layers - 1), output_dim]
-        self.layers = nn.ModuleList(self.layer(*sizes) for sizes in pairwise(widths))
+        self.layers = nn.ModuleList(RecurrentLayer(*sizes) for sizes in pairwise(widths))
         self.input_dropout = VariationalDropout(dropout)
         self.hidden_dropout = VariationalDropout(dropout)
         self.output_dropout = VariationalDropout(dropout)

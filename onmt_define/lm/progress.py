@@ -56,8 +56,11 @@ class Progress(Callback):
             self.line = _Window()
 
     def on_train_epoch_end(self, *_: Any) -> None:
-        """Leave out of the speed what comes between epochs."""
-        self._elapsed()
+        """Wait for what a GPU has yet to do, then leave out of the speed what comes in between."""
+        float(self.point.loss)
+        self.seconds += (elapsed := self._elapsed())
+        for window in (self.line, self.point):
+            window.seconds += elapsed
 
     def on_train_epoch_start(self, *_: Any) -> None:
         """Count the validation among the seconds, not in the speed."""

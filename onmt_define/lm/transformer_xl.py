@@ -11,6 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from onmt_define.lm.aligned import likes_alignment, linear
+from onmt_define.lm.graphed_layers import GraphedLayers
+
+# Scores whose rows begin at multiples of 16 bytes are read with a GPU's newest kernels.
+KEYS_ALIGNMENT = 8
+
 State = list[Tensor]
 
 
@@ -57,6 +63,7 @@ class TransformerXlContext(nn.Module):
         self.content_bias = nn.Parameter(torch.empty(heads, head_dim))
         self.position_bias = nn.Parameter(torch.empty(heads, head_dim))
         self.dropout = nn.Dropout(dropout)
+        self.graphed: GraphedLayers | None = None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -75,22 +82,39 @@ class TransformerXlContext(nn.Module):
         Returns:
             The outputs, the new memories, and 0, since nothing but the loss is penalised.
         """
+        if state is None:
+            state = [inputs.new_zeros(0, *inputs.shape[1:], dtype=torch.float32)] * len(self.layers)
+        read = self.graphed if self.graphed and self.training else self.read
+        return *read(inputs, state), 0.0
+
+    def read(self, inputs: Tensor, state: State) -> tuple[Tensor, State]:
+        """The same for a state that isn't None: outputs and new memories."""
         # In float32 under autocast too, as all layers' results, which torch.compile likes.
         hidden = self.dropout(inputs.float() * self.scale)
-        if state is None:
-            state = [hidden.new_zeros(0, *hidden.shape[1:])] * len(self.layers)
         time, length = len(hidden), len(state[0]) + len(hidden)
-        positions = self.dropout(self.positions(length, hidden))
+        # A GPU likes a round number of keys: the first ones are zeros that nobody sees.
+        unseen = -length % KEYS_ALIGNMENT if likes_alignment(hidden) else 0
+        positions = self.dropout(self.positions(unseen + length, hidden))
         hides = self.hides(time, length, hidden.device)
+        hides = functional.pad(hides, (unseen, 0), value=True)
         biases = self.content_bias, self.position_bias
         new_state = []
         for layer, memory in zip(self.layers, state, strict=True):
             # Read before the layer runs: what it sees is the layer's own input.
-            new_state.append(torch.cat([memory, hidden.detach()])[max(0, length - self.memory) :])
+            new_state.append(self._remember(memory, hidden.detach()))
             # Compiled for the shapes of a training alone.
             read = layer if self.training else layer.forward
             hidden = read(hidden, memory, positions, hides, *biases)
-        return self.dropout(hidden), new_state, 0.0
+        return self.dropout(hidden), new_state
+
+    def _remember(self, memory: Tensor, hidden: Tensor) -> Tensor:
+        """The last M of both; most batches are long enough that nothing has to be copied."""
+        read = hidden if len(hidden) >= self.memory else torch.cat([memory, hidden])
+        return read[max(0, len(read) - self.memory) :]
+
+    def graph_layers(self, time: int) -> None:
+        """In training on one GPU, let CUDA graphs launch all layers at once for T tokens."""
+        self.graphed = GraphedLayers(self, time)
 
     def compile_layers(self) -> None:
         """Let torch.compile fuse each layer; equal layers share what is compiled."""
@@ -120,7 +144,7 @@ class TransformerXlLayer(nn.Module):
     """Attention over memory and tokens, then a feed-forward network, each added and normalised.
 
     Shapes: hidden (T, batch, d), memory (M, batch, d), positions (K, d), hides (T, K), two biases
-    (H, head_dim) to (T, batch, d).
+    (H, head_dim) to (T, batch, d). Where K is larger than M + T, the first keys are zeros.
     """
 
     def __init__(
@@ -156,8 +180,8 @@ class TransformerXlLayer(nn.Module):
     ) -> Tensor:
         attended = self.attend(hidden, memory, positions, hides, content_bias, position_bias)
         hidden = self.attention_norm(hidden + self.dropout(attended))
-        inner = self.dropout(functional.relu(self.inner(hidden)))
-        return self.feed_forward_norm(hidden + self.dropout(self.outer(inner)))
+        inner = self.dropout(functional.relu(_apply(self.inner, hidden)))
+        return self.feed_forward_norm(hidden + self.dropout(_apply(self.outer, inner)))
 
     def attend(
         self,
@@ -172,28 +196,38 @@ class TransformerXlLayer(nn.Module):
 
         (q + u) k + (q + v) r, where r depends on the distance between query and key alone.
         """
-        key, value = self.key_value(torch.cat([memory, hidden])).chunk(2, -1)
-        query, key, value = (self._by_head(part) for part in (self.query(hidden), key, value))
-        distance = self._by_head(self.position(positions).unsqueeze(1))
-        content_bias, position_bias = (
-            self._aligned(bias)[:, None] for bias in (content_bias, position_bias)
+        unseen = hidden.new_zeros(len(positions) - len(memory) - len(hidden), *hidden.shape[1:])
+        read = torch.cat([unseen, memory, hidden])
+        key, value = _apply(self.key_value, read).chunk(2, -1)
+        query, key, value = (
+            self._by_head(part) for part in (_apply(self.query, hidden), key, value)
         )
-        by_distance = relative_shift((query + position_bias) @ distance.transpose(-1, -2))
-        scores = (query + content_bias) @ key.transpose(-1, -2) + by_distance
+        distance = self._by_head(_apply(self.position, positions).unsqueeze(1)).squeeze(1)
+        content_bias, position_bias = (
+            self._aligned(bias)[:, None, None] for bias in (content_bias, position_bias)
+        )
+        # One product for each head with the queries of all streams, as they share the distances.
+        asking = (query + position_bias).flatten(1, 2)
+        by_distance = (asking @ distance.transpose(-1, -2)).unflatten(1, query.shape[1:3])
+        scores = (query + content_bias) @ key.transpose(-1, -2) + relative_shift(by_distance)
         scores = (scores * self.head_dim**-0.5).masked_fill(hides, -torch.inf)
         # With its dtype named, autocast leaves it in the scores' own: half the memory traffic.
         weights = scores.softmax(-1, dtype=scores.dtype)
         weights = functional.dropout(weights, self.attention_dropout, self.training)
         attended = (weights @ value)[..., : self.head_dim]
-        return self.output(attended.permute(2, 0, 1, 3).flatten(2))
+        return _apply(self.output, attended.permute(2, 1, 0, 3).flatten(2))
 
     def _by_head(self, vectors: Tensor) -> Tensor:
-        """(time, batch, H * head_dim) to (batch, H, time, head_dim), perhaps with zeros behind."""
-        return self._aligned(vectors.unflatten(-1, (self.heads, self.head_dim))).permute(1, 2, 0, 3)
+        """(time, batch, H * head_dim) to (H, batch, time, head_dim), perhaps with zeros behind."""
+        return self._aligned(vectors.unflatten(-1, (self.heads, self.head_dim))).permute(2, 1, 0, 3)
 
     def _aligned(self, vectors: Tensor) -> Tensor:
         """Zeros behind each vector up to a multiple of 8, which tensor cores need."""
         return functional.pad(vectors, (0, -self.head_dim % 8))
+
+
+def _apply(layer: nn.Linear, vectors: Tensor) -> Tensor:
+    return linear(vectors, layer.weight, layer.bias)
 
 
 def relative_shift(scores: Tensor) -> Tensor:
