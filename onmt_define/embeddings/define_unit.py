@@ -12,11 +12,15 @@ With its defaults the unit follows the rule that reproduces every parameter coun
 paper's language-model tables. That rule differs from the text: N counts Reduce, the widths start
 at n and stop one step short of k, and the groups run through powers of two cyclically, ending at 1
 on Reduce. `widths="literal"` builds what the text says.
+
+The paper names no activation. tanh, an odd function, is the default because after GELU all tokens
+have a large vector in common, which grows with every map and slows training down or stops it.
 """
 
 from collections.abc import Iterator
 from functools import cached_property, partial
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -36,6 +40,7 @@ MAX_DEPTH = 100
 
 NORMS = ("layer", "none")
 ACTIVATIONS = {
+    "tanh": torch.tanh,
     "gelu": functional.gelu,
     "silu": functional.silu,
     "relu": functional.relu,
@@ -67,7 +72,7 @@ class DefineUnit(nn.Module):
             down to multiples of `max_groups`) or "literal" (section 3.2: N group maps whose widths
             grow evenly and reach k, then a dense Reduce that sees the last one alone).
         norm: "layer" or "none", of what each map but the first sees.
-        activation: "gelu", "silu", "relu" or "none".
+        activation: "tanh", "gelu", "silu", "relu" or "none".
         dropout: probability of zeroing a feature before each map but the first.
         reduce: False leaves the result k wide (Table 8b, '- Reduce').
         shuffle: interleave the groups of each map's output (Table 6a, 'GLT + Shuffle').
@@ -88,7 +93,7 @@ class DefineUnit(nn.Module):
         mix: str = "split",
         widths: str = "printed",
         norm: str = "layer",
-        activation: str = "gelu",
+        activation: str = "tanh",
         dropout: float = 0.0,
         reduce: bool = True,
         shuffle: bool = False,

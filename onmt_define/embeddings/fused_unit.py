@@ -66,9 +66,11 @@ def has_fused_form(unit: Any) -> bool:
 @functools.cache
 def _kernels_run(device: torch.device) -> bool:
     """Try the kernels once: Triton needs a C compiler and a GPU that isn't too old."""
-    row, ones = torch.zeros(1, 8, device=device), torch.ones(16, device=device)
+    dtypes = DTYPES if torch.cuda.is_bf16_supported() else DTYPES[1:]
     try:
-        mix_norm_kernels.mix_norm_activate(row, row, ones, ones, 1, 1e-5, "gelu", 0.0, 0, False)
+        for dtype in dtypes:
+            row, ones = torch.zeros(1, 8, device=device, dtype=dtype), torch.ones(16, device=device)
+            mix_norm_kernels.mix_norm_activate(row, row, ones, ones, 1, 1e-5, "tanh", 0.0, 0, False)
     except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         warnings.warn(f"DeFINE units run unfused on {device}: {reason}", stacklevel=2)

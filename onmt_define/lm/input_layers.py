@@ -69,6 +69,8 @@ def _build_define(settings: dict[str, Any], vocabulary_size: int) -> DefineEmbed
         unit["expand_dim"],
         unit["depth"],
         unit["max_groups"],
+        # Models of before there was a choice have none.
+        activation=unit.get("activation", "gelu"),
         **layer_options,
         **{option: unit[option] for option in UNIT_OPTIONS if option in unit},
     )

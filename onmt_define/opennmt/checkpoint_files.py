@@ -66,6 +66,8 @@ def check(checkpoint: Any, path: str | Path) -> dict[str, Any]:
     options = checkpoint["opt"]
     if getattr(options, "model_type", None) == MODEL_TYPE_ON_DISK:
         options.model_type = MODEL_TYPE
+    if embedding_type(checkpoint) == "define" and not hasattr(options, "define_activation"):
+        options.define_activation = "gelu"  # the only one before there was this option
     return checkpoint
 
 

@@ -57,6 +57,7 @@ class OpenNMTDefineEmbedding(DefineEmbedding):
             opt.define_groups,
             padding_idx=padding_idx,
             dropout=opt.define_dropout,
+            activation=opt.define_activation,
         )
         if opt.position_encoding:
             embedding.scale = 1 / math.sqrt(embedding_dim)

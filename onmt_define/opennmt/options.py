@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from onmt_define.embeddings import DimensionError
+from onmt_define.embeddings.define_unit import ACTIVATIONS
 from onmt_define.errors import UserError
 from onmt_define.opennmt import checkpoint_files
 from onmt_define.opennmt.embedding_types import STANDARD
@@ -29,6 +30,7 @@ OPTION_OF_ARGUMENT = {
     "depth": "define_depth",
     "max_groups": "define_groups",
     "dropout": "define_dropout",
+    "activation": "define_activation",
 }
 
 
@@ -70,6 +72,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=8,
         help="Largest number of groups in a map of the DeFINE unit, a power of two that "
         "divides define_map_dim.",
+    )
+    add(
+        "define_activation",
+        default="tanh",
+        choices=list(ACTIVATIONS),
+        help="Activation inside the DeFINE unit, before each map but the first.",
     )
     add(
         "define_dropout",

@@ -54,6 +54,7 @@ def _embedding(opt: Any) -> dict[str, Any]:
     if kind == "define":
         embedding["expand_dim"] = opt.define_expand_dim
         embedding["depth"] = opt.define_depth
+        embedding["activation"] = opt.define_activation
         embedding["groups"] = cyclic_groups(opt.define_depth, opt.define_groups)
     return embedding
 

@@ -47,6 +47,7 @@ def reference_sizes(n, m, k, depth, max_groups, schedule, mix, widths, reduce):
 
 ACTIVATIONS = {
     "gelu": lambda x: x * 0.5 * (1 + torch.erf(x / math.sqrt(2))),
+    "tanh": lambda x: 1 - 2 / (1 + torch.exp(2 * x)),
     "silu": lambda x: x / (1 + torch.exp(-x)),
     "relu": lambda x: x if x > 0 else x * 0,
     "none": lambda x: x,

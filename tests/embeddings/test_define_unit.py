@@ -142,7 +142,7 @@ def test_each_group_has_its_own_matrix_and_initial_scale():
         ({"mix": None}, "mix is None, expected one of split, concat, none, residual"),
         ({"widths": 3}, "widths is 3, expected one of printed, literal"),
         ({"norm": "batch"}, "norm is 'batch', expected one of layer, none"),
-        ({"activation": "tanh"}, "activation is 'tanh', expected one of gelu, silu, relu, none"),
+        ({"activation": "swish"}, "activation is 'swish', expected one of tanh, gelu, silu, relu,"),
         ({"dropout": 1.5}, "dropout is 1.5, expected a number from 0"),
         ({"dropout": float("nan")}, "dropout is nan"),
         (

@@ -58,6 +58,7 @@ def relative_errors(ours, expected):
         ((24, 10, 100, 5, 4), {}),
         ((5, 7, 12, 3, 1), {}),
         ((64, 33, 200, 4, 8), {"mix": "concat", "schedule": "halving"}),
+        ((64, 40, 200, 4, 8), {"activation": "gelu"}),
         ((64, 40, 200, 4, 8), {"activation": "silu"}),
         ((64, 40, 200, 4, 8), {"activation": "relu"}),
         ((64, 40, 200, 4, 8), {"activation": "none", "reduce": False}),

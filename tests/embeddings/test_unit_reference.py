@@ -15,7 +15,7 @@ VARIANTS = st.fixed_dictionaries(
         "mix": st.sampled_from(["split", "concat", "none", "residual"]),
         "widths": st.sampled_from(["printed", "literal"]),
         "norm": st.sampled_from(["layer", "none"]),
-        "activation": st.sampled_from(["gelu", "silu", "relu", "none"]),
+        "activation": st.sampled_from(["tanh", "gelu", "silu", "relu", "none"]),
         "reduce": st.booleans(),
         "shuffle": st.booleans(),
     }

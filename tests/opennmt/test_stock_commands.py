@@ -31,6 +31,25 @@ def test_checkpoint_holds_options_and_unit(trained):
     assert checkpoint["model"][table].shape[1] == 16
 
 
+def test_a_model_of_before_activations_could_be_chosen_keeps_its_own(trained, stock):
+    folder, _ = trained
+    checkpoint = load(folder / "model_step_20.pt")
+    checkpoint["opt"].define_activation = "gelu"
+    torch.save(checkpoint, folder / "gelu.pt")
+    del checkpoint["opt"].define_activation
+    torch.save(checkpoint, folder / "older.pt")
+    translations = []
+    for model in ("gelu", "older", "model_step_20"):
+        settings = ("-src", "valid.src", "-output", "hyp", "-verbose")
+        status, printed = stock("translate", "-model", f"{model}.pt", *settings)
+        assert status == 0, printed
+        translations.append(
+            [line for line in printed.splitlines() if line.startswith("PRED SCORE")]
+        )
+    assert len(translations[0]) == 20
+    assert translations[0] == translations[1] != translations[2]
+
+
 def test_translate_average_release_and_resume(trained, stock):
     folder, _ = trained
     models = ["model_step_10.pt", "model_step_20.pt"]
