@@ -356,6 +356,24 @@ def test_missing_first_run_leaves_others_without_relative_size(tmp_path):
     )
 
 
+def test_comet_has_a_column_only_where_it_scored(tmp_path):
+    config = make_config(["standard", "define"])
+    folder = make_tree(tmp_path / "demo", config)
+    results = read_results(config, folder)
+    keys = [column.key for column in tables.translation_table(results).columns]
+    assert "COMET test" not in keys
+    for run, value in (("standard", 0.8123), ("define", 0.8234)):
+        comet = {"model": "Unbabel/wmt22-comet-da", "score": value}
+        change(folder / f"mt/{run}/seed1/test.score.json", COMET=comet)
+    page = write_report(read_results(config, folder), tmp_path / "report")
+    parsed = check_page(page)
+    assert "COMET test, Unbabel/wmt22-comet-da" in parsed.text
+    assert "0.823" in parsed.text
+    rows = read_csv(page.parent / "tables" / "translation.csv")
+    column = "COMET test, Unbabel/wmt22-comet-da"
+    assert [row[column] for row in rows] == ["0.8123", "0.8234"]
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, None, "87.1", True, [87.1], 10**400])
 def test_what_is_no_finite_number_is_missing(tmp_path, value):
     config = make_config(["standard", "define"])

@@ -4,6 +4,8 @@ import json
 import os
 import sys
 from argparse import Namespace
+from importlib.machinery import ModuleSpec
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -248,6 +250,29 @@ def test_comet_is_asked_for_only_where_it_is_installed(translated, monkeypatch):
     with pytest.raises(UserError, match="COMET isn't installed; `pip install unbabel-comet`"):
         scored(translated, "good", **options)
     assert not (translated / "score.json").exists()
+
+
+def test_comet_scores_where_it_is_installed(translated, monkeypatch):
+    """A stand-in for the package, with the three of its names that are used."""
+    given = []
+
+    class Model:
+        def predict(self, data, gpus):
+            given.extend(data)
+            return SimpleNamespace(system_score=0.81234567)
+
+    comet = ModuleType("comet")
+    comet.__spec__ = ModuleSpec("comet", None)
+    comet.download_model = "file of {}".format
+    comet.load_from_checkpoint = {"file of a/model": Model()}.get
+    monkeypatch.setitem(sys.modules, "comet", comet)
+    (translated / "src").write_text((translated / "ref").read_text())
+    result = scored(translated, "good", source=translated / "src", comet="a/model")
+    assert result["COMET"] == {"model": "a/model", "score": 0.8123}
+    references = (translated / "ref").read_text().splitlines()
+    translations = (translated / "good").read_text().splitlines()
+    assert [each["src"] for each in given] == [each["ref"] for each in given] == references
+    assert [each["mt"] for each in given] == translations
 
 
 def test_a_wrong_number_of_translations_is_refused(tmp_path):

@@ -264,7 +264,7 @@ def _views(results: Results, tables: dict[str, Table]) -> dict[str, Table]:
         views["scores"] = table.view(
             (
                 *("run", "seed"),
-                *_keys(table, starts=("BLEU", "interval", "p ", "deviation", "chrF")),
+                *_keys(table, starts=("BLEU", "interval", "p ", "deviation", "chrF", "COMET")),
                 *("steps", "seconds", "source tokens/s", "target tokens/s"),
             )
         )

@@ -62,6 +62,8 @@ class Score:
     chrf_signature: str | None
     baseline: str | None = None
     p_value: float | None = None
+    comet: float | None = None
+    comet_model: str | None = None
 
 
 @dataclass(frozen=True)
@@ -326,6 +328,12 @@ class _Fields:
             "p_value": self.number("baseline", "BLEU", "p_value"),
         }
 
+    def comet(self) -> dict[str, Any]:
+        """COMET's score and its model, where the configuration asks for them."""
+        if self.get("COMET") is None:
+            return {}
+        return {"comet": self.number("COMET", "score"), "comet_model": self.text("COMET", "model")}
+
     def embedding(self) -> Embedding | None:
         fields = self.get("embedding")
         fields = dict(fields) if isinstance(fields, dict) else {}
@@ -433,6 +441,7 @@ def _read_score(folder: Path, place: str, test_set: str, missing: list[Missing])
         chrf=fields.number("chrF"),
         chrf_signature=fields.text("chrF_signature"),
         **fields.significance(),
+        **fields.comet(),
     )
 
 

@@ -116,6 +116,10 @@ def translation_table(results: Results) -> Table:
             ),
             *_deviation(f"BLEU {test_set}", "decimal2", several),
             Column(f"chrF {test_set}", f"chrF {test_set}", "decimal1"),
+            *(
+                Column(f"COMET {test_set}", f"COMET {test_set}, {model}", "decimal3")
+                for model in _comet_models(runs)
+            ),
         ]
     columns += [
         *_parameter_columns(TRANSLATION_PARTS),
@@ -134,6 +138,13 @@ def _tested(runs: Sequence[TranslationRun]) -> list[str]:
     """In words, the run or runs that scores were tested against; empty where none was."""
     scores = [score for run in runs for score in run.scores.values()]
     names = dict.fromkeys(score.baseline for score in scores if score.baseline)
+    return [" or ".join(names)] if names else []
+
+
+def _comet_models(runs: Sequence[TranslationRun]) -> list[str]:
+    """In words, the model or models that COMET scored with; empty where it did not."""
+    scores = [score for run in runs for score in run.scores.values()]
+    names = dict.fromkeys(score.comet_model for score in scores if score.comet_model)
     return [" or ".join(names)] if names else []
 
 
@@ -407,6 +418,7 @@ def _translation_cells(run: TranslationRun, reference: int | None) -> dict[str, 
         without = MISSING if score.bleu is None else NOT_APPLICABLE
         cells[f"interval {test_set}"] = score.interval or without
         cells[f"chrF {test_set}"] = _cell(score.chrf)
+        cells[f"COMET {test_set}"] = _cell(score.comet)
         tested = score.baseline is not None
         cells[f"p {test_set}"] = _cell(score.p_value) if tested else NOT_APPLICABLE
     for side in ("source", "target"):
