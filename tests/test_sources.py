@@ -262,6 +262,7 @@ def test_damaged_archive_is_not_kept(catalogue: dict, tmp_path: Path, mirror: Pa
     ("facts", "message"),
     [
         ({"lines": 5}, r"own\.en: the text from .* has 1 lines instead of 5"),
+        ({"size": {"de": 3}}, r"own\.de: the text from .* has 9 bytes instead of 3"),
         ({"sha256": {"de": "0" * 64}}, r"own\.de: the text from .* has the sha256"),
         ({"member": "nc-v9.fr-en.{side}"}, r"has no file named nc-v9\.fr-en\.de or nc"),
     ],

@@ -135,7 +135,10 @@ def training_lines(corpus: str) -> int:
 
 
 def download_sizes(corpus: str, test_sets: Sequence[str] | None = None) -> dict[str, int | None]:
-    """The files that a corpus is fetched from, each with its size in bytes where that is known."""
+    """The files that a corpus is fetched from, each with its size in bytes where that is known.
+
+    Of a packed text (.gz) it is the size unpacked, more than what comes.
+    """
     catalogue = yaml.safe_load(SOURCES.read_text(encoding="utf-8"))
     known = _look_up(catalogue["corpora"], corpus, "corpus")
     sizes: dict[str, int | None] = {}
@@ -145,7 +148,7 @@ def download_sizes(corpus: str, test_sets: Sequence[str] | None = None) -> dict[
                 sizes[f"sacrebleu {part['sacrebleu']}"] = None
             elif "urls" in part:
                 for side in known["sides"]:
-                    sizes[part["urls"][0].format(side=side)] = None
+                    sizes[part["urls"][0].format(side=side)] = part.get("size", {}).get(side)
             else:
                 first = catalogue["archives"][part["archive"]][0]
                 sizes[first["url"]] = first.get("size")
@@ -281,15 +284,16 @@ def _write_side(parts: Sequence[Part], side: str, output: Path, store: _Store) -
         for part in parts:
             text = store.text(part, side)
             plain = _plain_text(part.get("tokenised"), side)
-            part_lines, sha256 = 0, hashlib.sha256()
+            part_lines, part_size, sha256 = 0, 0, hashlib.sha256()
             with open_decompressed(text.path) as content:
                 for line in content:
                     sha256.update(line)
                     part_lines += 1
+                    part_size += len(line)
                     line = plain(line if line.endswith(b"\n") else line + b"\n")
                     whole.update(line)
                     file.write(line)
-            problem = _wrong_text(part, side, part_lines, sha256.hexdigest())
+            problem = _wrong_text(part, side, part_lines, part_size, sha256.hexdigest())
             if problem:
                 text.download.unlink(missing_ok=True)
                 raise UserError(f"{output.name}: the text from {text.origin} {problem}")
@@ -319,10 +323,12 @@ def _plain_text(tokenised: str | None, side: str) -> Callable[[bytes], bytes]:
     return plain
 
 
-def _wrong_text(part: Part, side: str, lines: int, sha256: str) -> str | None:
+def _wrong_text(part: Part, side: str, lines: int, size: int, sha256: str) -> str | None:
     expected = part.get("sha256", {}).get(side)
     if lines != part["lines"]:
         return f"has {lines:,} lines instead of {part['lines']:,}"
+    if size != part.get("size", {}).get(side, size):
+        return f"has {size:,} bytes instead of {part['size'][side]:,}"
     if expected and sha256 != expected:
         return f"has the sha256 {sha256} instead of {expected}"
     return None
