@@ -7,6 +7,7 @@ the kinds of line ends and characters that real files have.
 import csv
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -155,6 +156,15 @@ def save(folder, config):
     (folder / "config.yaml").write_text(yaml.safe_dump(config, allow_unicode=True), "utf-8")
 
 
+def plan(folder, config):
+    """What `onmt_define plan` prints."""
+    done = subprocess.run(
+        [BIN / "onmt_define", "plan", config], cwd=folder, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def snakemake(folder, *arguments, timeout=600):
     environment = {name: value for name, value in os.environ.items() if name != "PATH"}
     # Not activated: the workflow must find its own commands.
@@ -209,6 +219,17 @@ def test_from_the_users_files_to_the_report(finished, tmp_path):
         again = snakemake(project, "--resources", f"gpu={gpus}", "--dry-run")
         assert "Nothing to be done" in again.stdout + again.stderr
 
+    # So says the plan.
+    planned = plan(project, "config.yaml")
+    assert "Jobs: none, all is done" in planned
+    assert "Text that is there already: mine (raw, clean, encoded)" in planned
+    assert "Downloads: none" in planned
+    assert re.findall(r"^  (standard|define) seed 1: (.*)$", planned, re.M) == [
+        ("standard", "done"),
+        ("define", "done"),
+    ]
+    assert "Disk: about 0.0 GiB more at the peak, 0.0 GiB more at the end" in planned
+
     # The written configuration is OpenNMT-py's own and trains by itself.
     seed = results / "mt" / "define" / "seed1"
     before = (seed / "model.pt").read_bytes()
@@ -229,6 +250,10 @@ def test_from_the_users_files_to_the_report(finished, tmp_path):
     planned = snakemake(project, "--dry-run", "--configfile", tmp_path / "config.yaml")
     assert "mt/define/seed1/model.pt" in planned.stdout + planned.stderr
     assert "mt/standard/seed1/model.pt, " not in planned.stdout + planned.stderr
+    printed = plan(project, tmp_path / "config.yaml")
+    assert re.search(r"^train_translation +1$", printed, re.M)
+    assert "  standard seed 1: done\n" in printed
+    assert "  define seed 1: 0.0" in printed
 
 
 def loads(checkpoint):

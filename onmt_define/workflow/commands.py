@@ -36,21 +36,26 @@ def run_plan(arguments: argparse.Namespace) -> None:
     """Carry out `plan`."""
     from onmt_define.workflow.config import load_config
     from onmt_define.workflow.costs import GIB, check_disk, estimate
+    from onmt_define.workflow.plan import check_options
 
     config = load_config(arguments.config)
+    check_options(config, arguments.config, gpus_given=None)
     costs = estimate(config)
     print(_jobs(arguments.config, arguments.snakefile))
+    print(f"Text that is there already: {', '.join(costs.texts) or 'none'}")
     print("Downloads:" if costs.downloads else "Downloads: none")
     for download in costs.downloads:
         size = "size unknown" if download.size is None else f"{download.size / 1e6:,.1f} MB"
-        print(f"  {download.name}: {size}")
+        unpacked = download.size is not None and download.name.endswith(".gz")
+        print(f"  {download.name}: {size}{' unpacked' * unpacked}")
     if costs.downloads:
         known = sum(download.size or 0 for download in costs.downloads)
         print(f"  together, where known: {known / 1e9:.2f} GB")
-    print("Trainings, in hours of one H100 or H200:")
+    print("Trainings, in hours of one H100 or H200, or of the GPU that trained another seed:")
     for training in costs.trainings:
         hours = "no speed known" if training.hours is None else f"{training.hours:.1f}"
-        print(f"  {training.name}: {'done' if training.done else hours}")
+        start = f" from step {training.step:,} on" if training.step else ""
+        print(f"  {training.name}: {'done' if training.done else hours + start}")
     left = [one.hours for one in costs.trainings if not one.done and one.hours is not None]
     print(f"  together, where known: {sum(left):.1f} GPU-hours")
     print(

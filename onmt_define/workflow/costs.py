@@ -5,11 +5,16 @@ weights, hours from the speeds in docs/performance.md, or from a finished seed o
 """
 
 import json
+import os
+import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from onmt_define.errors import UserError
 from onmt_define.lm.paper_runs import paper_run
@@ -17,6 +22,7 @@ from onmt_define.paper.published import find_row, merge
 from onmt_define.workflow.config import corpus_folders, corpus_splits, languages
 from onmt_define.workflow.plan import training_options, user_files
 from onmt_define.workflow.sources import download_sizes, training_lines
+from onmt_define.workflow.training_config import resolve_training
 
 GIB = 2**30
 RAW_BYTES_A_PAIR = 311
@@ -28,10 +34,10 @@ BYTES_A_WEIGHT, BYTES_A_WEIGHT_WITH_ADAM = 4, 12
 # One H100 or H200, from docs/performance.md.
 TOKENS_A_SECOND = {"packed": 437_015, "stock": 28_472}  # of a Transformer base
 WEIGHTS_AT_WORK = 60_000_000  # of that model: all but the input tables
-LM_TOKENS_A_SECOND = {"awd-lstm": 76_000, "transformer-xl": 94_365}
 LM_TOKENS = {"ptb": 929_589, "wikitext-2": 2_088_628, "wikitext-103": 103_227_021}
+LM_TOKENS_A_SECOND = {"awd-lstm": LM_TOKENS["ptb"] / 5.8, "transformer-xl": 283_380}
 TOKENS_A_SENTENCE = 25
-LM_CHECKPOINTS = 3
+LM_CHECKPOINTS = 2
 
 
 @dataclass(frozen=True)
@@ -44,18 +50,25 @@ class Download:
 
 @dataclass(frozen=True)
 class Training:
-    """One run and seed; `hours` of one GPU, None where no speed is known; disk in bytes."""
+    """One run and seed, and what it still takes.
+
+    `hours` of one GPU, from the newest checkpoint (`step`) on, None where no speed is known; bytes
+    of disk in addition to what is there, at its end and at the most while it runs.
+    """
 
     name: str
     done: bool
     hours: float | None
-    disk: int
+    disk_at_end: int
+    disk_at_peak: int
+    step: int = 0
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Bytes of disk are those that come in addition to what is there."""
+    """Bytes of disk are those that come in addition to what is there, which `texts` names."""
 
+    texts: list[str]
     downloads: list[Download]
     trainings: list[Training]
     disk_at_peak: int
@@ -68,11 +81,15 @@ def estimate(config: dict[str, Any]) -> Costs:
     trainings = [*_translations(config), *_language_models(config)]
     text, while_fetching = _text(config)
     for name, archives in _language_model_corpora(config):
+        raw = Path("data", name, "raw")
         size = training_lines(name) * RAW_BYTES_A_LINE
-        text += size
-        while_fetching = max(while_fetching, 2 * size + sum(one.size or 0 for one in archives))
-    end = text + sum(training.disk for training in trainings if not training.done)
-    return Costs(downloads, trainings, max(end, while_fetching), end)
+        text += max(0, size - _bytes_in(raw))
+        fetching = 2 * size + sum(one.size or 0 for one in archives)
+        while_fetching = max(while_fetching, fetching - _bytes_in(raw) - _bytes_in(_fetched(raw)))
+    left = [training for training in trainings if not training.done]
+    end = text + sum(training.disk_at_end for training in left)
+    peak = text + sum(training.disk_at_peak for training in left)
+    return Costs(list(_texts(config)), downloads, trainings, max(peak, while_fetching), end)
 
 
 def check_disk(config: dict[str, Any], where: str) -> None:
@@ -89,12 +106,20 @@ def check_disk(config: dict[str, Any], where: str) -> None:
 
 
 def _downloads(config: dict[str, Any]) -> Iterator[Download]:
-    raw, *_ = corpus_folders(config)
     corpus = config["corpus"]
-    if "download" in corpus and not Path(raw, "provenance.json").exists():
+    if "download" in corpus and not _is_fetched(config):
         yield from _files_of(corpus["download"], corpus_splits(config)[2:])
     for _, archives in _language_model_corpora(config):
         yield from archives
+
+
+def _is_fetched(config: dict[str, Any]) -> bool:
+    """Whether all splits are there: a test set that is new in the configuration may not be."""
+    raw, *_ = corpus_folders(config)
+    splits = corpus_splits(config)
+    return all(
+        Path(raw, f"{split}.{side}").exists() for split in splits for side in languages(config)
+    )
 
 
 def _files_of(corpus: str, test_sets: list[str] | None = None) -> Iterator[Download]:
@@ -103,16 +128,40 @@ def _files_of(corpus: str, test_sets: list[str] | None = None) -> Iterator[Downl
 
 
 def _language_model_corpora(config: dict[str, Any]) -> Iterator[tuple[str, list[Download]]]:
-    runs = config.get("language_models", {"runs": []})["runs"]
-    for name in dict.fromkeys(run["corpus"].get("download") for run in runs):
-        if name and not Path("data", name, "raw", "provenance.json").exists():
+    """Those that are still to be fetched, each with its files."""
+    for name in _language_model_downloads(config):
+        if not Path("data", name, "raw", "provenance.json").exists():
             yield name, list(_files_of(name))
+
+
+def _language_model_downloads(config: dict[str, Any]) -> list[str]:
+    runs = config.get("language_models", {"runs": []})["runs"]
+    names = dict.fromkeys(run["corpus"].get("download") for run in runs)
+    return [name for name in names if name]
+
+
+def _texts(config: dict[str, Any]) -> Iterator[str]:
+    """What text is there already, in words."""
+    _, clean, bpe = corpus_folders(config)
+    there = {"raw": _is_fetched(config), "clean": _whole(clean, config)}
+    forms = [form for form, done in {**there, "encoded": _whole(bpe, config)}.items() if done]
+    if forms:
+        yield f"{config['corpus']['name']} ({', '.join(forms)})"
+    missing = dict(_language_model_corpora(config))
+    yield from (
+        f"{name} (raw)" for name in _language_model_downloads(config) if name not in missing
+    )
+
+
+def _whole(folder: str | Path, config: dict[str, Any]) -> bool:
+    """Whether the training text, by far the largest, lies there on both sides."""
+    return all(Path(folder, f"train.{side}").exists() for side in languages(config))
 
 
 def _text(config: dict[str, Any]) -> tuple[int, int]:
     """Bytes of the parallel text in all its forms, and while it is being fetched."""
     raw_folder, clean_folder, bpe_folder = map(Path, corpus_folders(config))
-    corpus, there = config["corpus"], languages(config)[0]
+    corpus = config["corpus"]
     if "download" in corpus:
         raw = training_lines(corpus["download"]) * RAW_BYTES_A_PAIR
         archives = sum(one.size or 0 for one in _files_of(corpus["download"], []))
@@ -122,14 +171,41 @@ def _text(config: dict[str, Any]) -> tuple[int, int]:
         paths = [Path(path) for path in user_files(corpus["files"])]
         raw, archives = sum(path.stat().st_size for path in paths if path.exists()), 0
     size, while_fetching = 0.0, 0
-    if not (raw_folder / f"train.{there}").exists():
-        size += raw
-        while_fetching = archives + 2 * raw  # the archives stay until all is extracted and joined
-    if not (clean_folder / f"train.{there}").exists():
-        size += CLEAN * raw
-    if not (bpe_folder / f"train.{there}").exists():
-        size += (ENCODED + TOKEN_IDS) * raw
+    if not _is_fetched(config):
+        # The archives stay until all is extracted and joined.
+        while_fetching = (
+            archives + 2 * raw - _bytes_in(raw_folder) - _bytes_in(_fetched(raw_folder))
+        )
+    for folder, share in ((raw_folder, 1.0), (clean_folder, CLEAN), (bpe_folder, ENCODED)):
+        if not _whole(folder, config):
+            size += max(0, share * raw - _bytes_in(folder, and_below=False))
+    ids = TOKEN_IDS * _vocabularies(config) * raw
+    size += max(0, ids - _bytes_in(bpe_folder / "token-ids"))
     return int(size), int(while_fetching)
+
+
+def _vocabularies(config: dict[str, Any]) -> int:
+    """How many vocabularies, separate or shared, packed trainings still turn the text to ids of."""
+    unfinished = {one.name.rsplit(" seed ")[0] for one in _translations(config) if not one.done}
+    options = [training_options(config, run) for run in unfinished]
+    packed = [each for each in options if each.get("training_loop") == "packed"]
+    return len({bool(each.get("share_vocab")) for each in packed})
+
+
+def _fetched(raw: Path) -> Path:
+    """Where `fetch_corpus` keeps what it has downloaded until all is done."""
+    return raw.with_name(f"{raw.name}.downloads")
+
+
+def _bytes_in(folder: Path, *, and_below: bool = True) -> int:
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):  # a job that is running may delete it meanwhile
+                total += os.stat(os.path.join(place, name)).st_size
+        if not and_below:
+            break
+    return total
 
 
 # --- Trainings -----------------------------------------------------------------------------------
@@ -140,17 +216,58 @@ def _translations(config: dict[str, Any]) -> Iterator[Training]:
         options = training_options(config, run["name"])
         tables, at_work = _weights(options, config["bpe"]["merges"])
         models = 2 if config["translation"]["averaging"] else 1
-        # One more while the newest is saved and the oldest still there.
-        kept = max(options.get("keep_checkpoint", 1), 1) + 1
-        disk = (tables + at_work) * (kept * BYTES_A_WEIGHT_WITH_ADAM + models * BYTES_A_WEIGHT)
         folder = Path("results", config["name"], "mt", run["name"])
         speed = _measured(folder) or (
             TOKENS_A_SECOND[options.get("training_loop", "stock")] * WEIGHTS_AT_WORK / at_work
         )
-        hours = options["train_steps"] * _tokens_a_step(options) / speed / 3600
+        hours_a_step = _tokens_a_step(options) / speed / 3600
         for seed in run["seeds"]:
-            done = (folder / f"seed{seed}" / "record.json").exists()
-            yield Training(f"{run['name']} seed {seed}", done, hours, disk)
+            place = folder / f"seed{seed}"
+            there, step = _bytes_in(place), min(_newest_step(place), options["train_steps"])
+            end, peak = (
+                (tables + at_work) * (kept * BYTES_A_WEIGHT_WITH_ADAM + models * BYTES_A_WEIGHT)
+                for kept in _checkpoints(options)
+            )
+            yield Training(
+                f"{run['name']} seed {seed}",
+                _is_trained(config, place, options, seed),
+                (options["train_steps"] - step) * hours_a_step,
+                max(0, end - there),
+                max(0, peak - there),
+                step,
+            )
+
+
+def _is_trained(config: dict[str, Any], place: Path, options: dict[str, Any], seed: int) -> bool:
+    """Whether the training is finished, and was one with these very settings."""
+    written = place / "train.yaml"
+    if not (place / "record.json").exists() or not written.exists():
+        return False
+    source, target = languages(config)
+    settings = resolve_training(
+        options,
+        bpe_dir=corpus_folders(config)[2],
+        output_dir=str(place),
+        source_language=source,
+        target_language=target,
+        seed=seed,
+    )
+    return yaml.safe_load(written.read_text(encoding="utf-8")) == settings
+
+
+def _checkpoints(options: dict[str, Any]) -> tuple[int, int]:
+    """How many are kept at the end, and how many there are at the most before."""
+    kept = options.get("keep_checkpoint", -1)
+    if kept < 1:
+        return 1, max(1, options["train_steps"] // options.get("save_checkpoint_steps", 5000))
+    return kept, kept + 1  # the newest is saved before the oldest goes
+
+
+def _newest_step(folder: Path) -> int:
+    """Step of the newest checkpoint that `onmt_train` left, 0 without any."""
+    names = [path.name for path in (folder / "checkpoints").glob("checkpoint_step_*.pt")]
+    steps = [re.fullmatch(r"checkpoint_step_(\d+)\.pt", name) for name in names]
+    return max((int(step[1]) for step in steps if step), default=0)
 
 
 def _weights(options: dict[str, Any], vocabulary: int) -> tuple[int, int]:
@@ -160,7 +277,10 @@ def _weights(options: dict[str, Any], vocabulary: int) -> tuple[int, int]:
     layers = options.get("layers", 2)
     stacks = layers * (12 * width**2 + 4 * width * inner)
     narrow = options.get("embedding_type", "standard") != "standard"
-    table_width = options["define_map_dim"] if narrow else options.get("word_vec_size", width)
+    if narrow:
+        table_width = options.get("define_map_dim", 128)  # onmt_train's own default
+    else:
+        table_width = options.get("word_vec_size", width)
     tables = vocabulary * table_width * (1 if options.get("share_embeddings") else 2)
     return tables, stacks + vocabulary * width
 
@@ -173,14 +293,16 @@ def _tokens_a_step(options: dict[str, Any]) -> float:
 
 
 def _measured(folder: Path) -> float | None:
-    """Source tokens a second of one GPU in another seed of this run, if there is one."""
+    """Source tokens a second of one GPU in a finished seed of this run, if there is one."""
     for path in sorted(folder.glob("seed*/record.json")):
         try:
-            speed = json.loads(path.read_text(encoding="utf-8"))["tokens_per_second"]["source"]
+            record = json.loads(path.read_text(encoding="utf-8"))
+            speed = record["tokens_per_second"]["source"]  # of all its GPUs together
+            gpus = sum(int(count) for count in re.findall(r"(\d+) x ", record["device"]))
         except (ValueError, KeyError, TypeError):
             continue
-        if speed:
-            return speed
+        if speed and gpus:  # that of a CPU says nothing of a GPU
+            return speed / gpus
     return None
 
 
@@ -197,8 +319,14 @@ def _language_models(config: dict[str, Any]) -> Iterator[Training]:
         folder = Path("results", config["name"], "lm", run["name"])
         for seed in run["seeds"]:
             done = (folder / f"seed{seed}" / "record.json").exists()
-            disk = LM_CHECKPOINTS * BYTES_A_WEIGHT_WITH_ADAM * _millions(run) * 10**6
-            yield Training(f"{run['name']} seed {seed}", done, hours, disk)
+            there = _bytes_in(folder / f"seed{seed}")
+            # model.pt stays too, and one checkpoint more is there while it is saved.
+            end, peak = (
+                (kept * BYTES_A_WEIGHT_WITH_ADAM + BYTES_A_WEIGHT) * _millions(run) * 10**6
+                for kept in (LM_CHECKPOINTS, LM_CHECKPOINTS + 1)
+            )
+            name = f"{run['name']} seed {seed}"
+            yield Training(name, done, hours, max(0, end - there), max(0, peak - there))
 
 
 def _millions(run: dict[str, Any]) -> int:
