@@ -2,8 +2,9 @@
 
 Compared with the unit's own `forward` it saves the copies for concatenation and for transposing
 groups, and most of the launches. It can be differentiated once. Values and gradients differ from
-the unit's own by rounding alone in float32 and float16; in bfloat16 GELU is approximated to 2.6e-5
-and its slope to 1.1e-4, below that type's rounding for all but small results (`short_gelu.py`).
+the unit's own by rounding alone in float32 and float16; in bfloat16 tanh is the processor's own, a
+quarter of that type's rounding off, and GELU is approximated to 2.6e-5 and its slope to 1.1e-4,
+below the type's rounding for all but small results (`short_gelu.py`).
 """
 
 import functools

@@ -35,6 +35,7 @@ FEATURES = {
         **{"share_decoder_embeddings": True, **SHARED},
     },
     "define_dropout": {"define_dropout": 0.1},
+    "define_activation": {"define_activation": "silu"},
     "src_feats": {
         **{"n_src_feats": 1, "src_feats_defaults": "0", "feat_merge": "sum"},
         **{"transforms": ["inferfeats"], "src_vocab": "vocab.feats", "tgt_vocab": "vocab.tgt"},
