@@ -110,7 +110,7 @@ def _opennmt_model(path: Path, checkpoint: dict[str, Any]) -> OpenNMTModel:
     embedding_type = checkpoint_files.embedding_type(checkpoint)
     try:
         found = input_layers(with_weights(checkpoint, path))
-    except (RuntimeError, KeyError, AttributeError) as error:
+    except (RuntimeError, KeyError, AttributeError, ValueError) as error:
         raise misfit(path, error) from error
     if not found:
         raise UserError(f"{path} holds no input layer, expected a whole model")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
 from onmt_define.workflow.learning_curve import LearningCurve
+from onmt_define.workflow.same_training import begin, check_same_training
 from onmt_define.workflow.scoring import Baseline, score
 from onmt_define.workflow.training import opennmt_checkpoints
 from onmt_define.workflow.training_config import resolve_training, spread_over_gpus
@@ -108,6 +109,22 @@ def test_resolved_training_names_files_and_seed():
 def save_checkpoint(path, **parts):
     content = {"model": {}, "generator": {}, "vocab": {}, "opt": Namespace(), "optim": {}}
     torch.save({**content, **parts}, path)
+
+
+def test_a_training_goes_on_with_its_own_settings_only(tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    config = {"train_steps": 9, "dropout": [0.1], "data": {"train": {"path_src": "a"}}}
+    check_same_training(tmp_path, config)  # of before settings were noted
+    begin(tmp_path, config)
+    check_same_training(tmp_path, {**config, "train_steps": 20, "report_every": 5})
+    for changes, sentence in (
+        ({"dropout": [0.3]}, "was begun with dropout: [0.1], but the run says [0.3]; expected the"),
+        ({"data": {"train": {"path_src": "b"}}}, "data.train.path_src: a, but the run says b"),
+        ({"label_smoothing": 0.1}, "label_smoothing: None, but the run says 0.1"),
+    ):
+        with pytest.raises(UserError) as error:
+            check_same_training(tmp_path, {**config, **changes})
+        assert sentence in str(error.value)
 
 
 def test_newest_whole_checkpoint_is_found_and_truncated_ones_go(tmp_path):

@@ -6,6 +6,7 @@ from typing import Any
 
 from onmt_define.errors import UserError
 from onmt_define.lm.data import SPLITS, Corpus
+from onmt_define.settings_difference import first_difference
 
 CHANGEABLE_SETTINGS = {"epochs", "save_every", "evaluation_memory", "compile", *SPLITS}
 """Settings that may change before going on from a checkpoint; texts are compared by content."""
@@ -16,13 +17,9 @@ def check_same_run(
 ) -> None:
     """Raise `UserError`, showing the difference, if a checkpoint was made otherwise."""
     expected = "expected the same, or another output folder"
-    before, now = _flat(saved["settings"]), _flat(settings)
-    for key in sorted(before.keys() | now.keys()):
-        if key.split(".")[0] not in CHANGEABLE_SETTINGS and before.get(key) != now.get(key):
-            raise UserError(
-                f"{path} was made with {key}: {before.get(key)}, but the run says {now.get(key)}; "
-                f"{expected}"
-            )
+    if changed := first_difference(saved["settings"], settings, CHANGEABLE_SETTINGS):
+        key, before, now = changed
+        raise UserError(f"{path} was made with {key}: {before}, but the run says {now}; {expected}")
     if difference := _difference(saved["vocabulary"], corpus.vocabulary.tokens):
         raise UserError(f"{path} was made with another vocabulary: {difference}; {expected}")
     for split in SPLITS:
@@ -31,14 +28,6 @@ def check_same_run(
                 f"{path} was made with another {split} text than {settings[split]}; expected the "
                 "same text, or another output folder"
             )
-
-
-def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat = {}
-    for key, value in settings.items():
-        name = f"{prefix}{key}"
-        flat |= _flat(value, f"{name}.") if isinstance(value, dict) else {name: value}
-    return flat
 
 
 def _difference(before: list[str], now: list[str]) -> str | None:

@@ -8,8 +8,10 @@ other object is refused, whatever the environment says.
 import argparse
 import errno
 import pickle
+import pickletools
 import re
 import types
+import warnings
 import zipfile
 from _compat_pickle import IMPORT_MAPPING
 from pathlib import Path
@@ -64,6 +66,12 @@ def check(checkpoint: Any, path: str | Path) -> dict[str, Any]:
             "expected the entries opt, vocab and model"
         )
     options = checkpoint["opt"]
+    if not isinstance(options, argparse.Namespace) or not isinstance(checkpoint["vocab"], dict):
+        found = _describe(options), _describe(checkpoint["vocab"])
+        raise UserError(
+            f"{path} isn't a whole checkpoint of OpenNMT-py: opt is {found[0]} and vocab is "
+            f"{found[1]}, expected options and vocabularies"
+        )
     if getattr(options, "model_type", None) == MODEL_TYPE_ON_DISK:
         options.model_type = MODEL_TYPE
     if embedding_type(checkpoint) == "define" and not hasattr(options, "define_activation"):
@@ -117,7 +125,9 @@ class TorchForCheckpoints(types.ModuleType):
 def _read(path: Path, lazily: bool) -> Any:
     try:
         mapped = lazily and zipfile.is_zipfile(path)  # a file of an old torch can't be
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Detected pickle protocol")
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except FileNotFoundError:
         raise UserError(f"there is no file {path}") from None
     except pickle.UnpicklingError as error:
@@ -132,14 +142,37 @@ def _read(path: Path, lazily: bool) -> Any:
 
 def _refusal(path: Path, message: str) -> str:
     """What stands in the way, in a sentence: torch's own advises to switch the check off."""
-    if match := re.search(r"GLOBAL ([\w.]+)", message):
-        module, _, name = match[1].rpartition(".")
+    match = re.search(r"GLOBAL ([\w.]+)", message)
+    if found := match[1] if match else _first_class(path):
+        module, _, name = found.rpartition(".")
         module = IMPORT_MAPPING.get(module, module) or "builtins"  # pickle writes Python 2's names
         return (
             f"{path} holds an object of {module}.{name}, which no checkpoint of OpenNMT-py 3.x "
             "does; it was not loaded, and nothing in it was run"
         )
     return _damaged(path, message)
+
+
+def _first_class(path: Path) -> str | None:
+    """Of a pickle in a newer protocol than torch reads: what it would import first."""
+    strings: list[str] = []
+    try:
+        for code, argument, _ in pickletools.genops(_pickle_of(path)):
+            if "UNICODE" in code.name:
+                strings.append(argument)
+            elif code.name == "STACK_GLOBAL":
+                return ".".join(strings[-2:])
+    except (ValueError, zipfile.BadZipFile):  # no pickle
+        pass
+    return None
+
+
+def _pickle_of(path: Path) -> bytes:
+    if not zipfile.is_zipfile(path):
+        return path.read_bytes()
+    with zipfile.ZipFile(path) as archive:
+        names = [name for name in archive.namelist() if name.endswith("data.pkl")]
+        return archive.read(names[0]) if names else b""
 
 
 def _damaged(path: Path, error: object) -> str:

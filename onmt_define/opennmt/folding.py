@@ -35,11 +35,13 @@ def fold_file(model: str | Path, output: str | Path) -> str:
     embedding_type = checkpoint_files.embedding_type(checkpoint)
     if embedding_type == checkpoint_files.STANDARD:
         raise UserError(f"{model} is a plain model already, there is nothing to fold")
+    if output.is_dir():
+        raise UserError(f"--output is the folder {output}, expected a file in it")
     if output.exists() and output.samefile(model):
         raise UserError(f"--output is the model {model} itself, expected another file")
     try:
         folded = fold(checkpoint)
-    except (RuntimeError, KeyError) as error:
+    except (RuntimeError, KeyError, ValueError) as error:
         raise misfit(model, error) from error
     try:
         with complete_or_absent(output) as temporary:

@@ -26,7 +26,7 @@ def patch_parser(parser_class: Any) -> None:
     parser_class._validate_file = staticmethod(require_text)
     for name in (
         *("validate_prepare_opts", "validate_train_opts", "validate_translate_opts"),
-        *("validate_translate_opts_dynamic", "_validate_transforms_opts"),
+        *("validate_translate_opts_dynamic", "_validate_transforms_opts", "validate_model_opts"),
     ):
         checked = _in_a_sentence(getattr(parser_class, name).__func__)
         setattr(parser_class, name, classmethod(checked))
@@ -53,6 +53,7 @@ def patch_parser(parser_class: Any) -> None:
     @functools.wraps(validate_train_opts)
     def checked_validate_train_opts(cls: Any, opt: Namespace) -> None:
         validate_train_opts(cls, opt)
+        _require_no_file_above("save_model", opt.save_model)
         if opt.world_size > 1 and opt.early_stopping > 0:
             raise UserError(
                 f"early_stopping is {opt.early_stopping} with world_size {opt.world_size}, but "
@@ -112,6 +113,12 @@ def check_translation(opt: Namespace) -> None:
         raise UserError(
             f"gpu is {opt.gpu}, but {torch.cuda.device_count()} GPUs are visible here; leave it "
             "out to translate on the CPU"
+        )
+    if opt.world_size > 1 and len(opt.gpu_ranks) < opt.world_size:
+        # The workers that have no GPU would fail, and this process wait for them.
+        raise UserError(
+            f"world_size is {opt.world_size}, but gpu_ranks is {opt.gpu_ranks}, expected a GPU for "
+            "each; leave both out to translate on the CPU"
         )
     _require_folder("output", opt.output)
     require_text(opt.src, "src")
@@ -176,7 +183,8 @@ def _in_a_sentence(check: Callable[..., None]) -> Callable[..., None]:
         try:
             check(*arguments, **settings)
         except (AssertionError, ValueError) as error:
-            raise UserError(" ".join(str(error).split())) from error
+            reason = " ".join(str(error).split()) or "the options don't fit together"
+            raise UserError(reason) from error
 
     return checked
 
@@ -194,6 +202,13 @@ def _require_corpora(corpora: Any) -> None:
 def _require_folder(option: str, path: str | None) -> None:
     if path is not None and not Path(path).parent.is_dir():
         raise UserError(f"{option} is {path}, but there is no folder {Path(path).parent}")
+
+
+def _require_no_file_above(option: str, path: str) -> None:
+    """OpenNMT-py makes the folders when it saves its first checkpoint."""
+    above = next((folder for folder in Path(path).parents if folder.exists()), Path())
+    if not above.is_dir():
+        raise UserError(f"{option} is {path}, but {above} is a file, expected a folder")
 
 
 def _refuse_feature_separator(path: str) -> None:

@@ -70,7 +70,12 @@ def patch(module: ModuleType) -> None:
             raise UserError(
                 f"update_vocab can't be combined with save_format safetensors ({opt.train_from})"
             )
-        model = build_model(model_opt, opt, vocabs, checkpoint, device_id)
+        try:
+            model = build_model(model_opt, opt, vocabs, checkpoint, device_id)
+        except AssertionError as error:
+            reason = " ".join(str(error).split()) or "its options don't fit together"
+            raise UserError(f"the model can't be built: {reason}") from error
+        _require_lora_layers(model, model_opt)
         if starts_new and _is_registered(model_opt):
             _initialise(model)
         logger.info(describe(model, model_opt))
@@ -83,6 +88,16 @@ def patch(module: ModuleType) -> None:
     module.use_embeddings_from_checkpoint = (  # type: ignore[attr-defined]
         use_registered_embeddings_from_checkpoint
     )
+
+
+def _require_lora_layers(model: Any, opt: Namespace) -> None:
+    """Training without one would end with a checkpoint without weights."""
+    layers = [*(opt.lora_layers or []), *["embeddings"] * bool(opt.lora_embedding)]
+    if layers and not any("lora_" in name for name, _ in model.named_parameters()):
+        raise UserError(
+            f"lora_layers is {opt.lora_layers} with lora_rank {opt.lora_rank}, which changes no "
+            "layer of the model, expected names such as linear_query and a rank of at least 1"
+        )
 
 
 def _is_registered(opt: Namespace) -> bool:

@@ -115,6 +115,7 @@ def _patch_average_models(module: ModuleType) -> None:
 
     @functools.wraps(original)
     def average_models(model_files: list[str], *arguments: Any, **settings: Any) -> Any:
+        stock_repairs.require_one_training(model_files)
         try:
             return original(model_files, *arguments, **settings)
         except (KeyError, RuntimeError, AttributeError) as error:

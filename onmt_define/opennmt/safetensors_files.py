@@ -4,6 +4,7 @@ It can't load the file that it writes, because it looks for numbered parts, and 
 tied parameters, because safetensors refuses tensors that share memory.
 """
 
+import contextlib
 import functools
 import os
 from glob import glob
@@ -17,6 +18,21 @@ from onmt_define.errors import UserError
 def patch_loader(module: ModuleType) -> None:
     """Let `onmt.models.model` find `X.safetensors` where there are no parts `X.*.safetensors`."""
     module.glob = find_files  # type: ignore[attr-defined]
+    original = module.BaseModel.load_safe_state_dict
+
+    @functools.wraps(original)
+    def load_safe_state_dict(self: Any, path: str, *arguments: Any, **settings: Any) -> None:
+        errors: tuple[type[Exception], ...] = (ValueError,)
+        with contextlib.suppress(ImportError):
+            from safetensors import SafetensorError
+
+            errors += (SafetensorError,)
+        try:
+            original(self, path, *arguments, **settings)
+        except errors as error:
+            raise UserError(f"{path}.safetensors can't be used: {error}") from error
+
+    module.BaseModel.load_safe_state_dict = load_safe_state_dict
 
 
 def find_files(pattern: str) -> list[str]:
@@ -58,12 +74,20 @@ def read_weights(checkpoint: Path) -> dict[str, dict[str, Any]]:
             f"{checkpoint} holds no weights, and there is no {checkpoint.stem}.safetensors"
         )
     try:
+        from safetensors import SafetensorError
         from safetensors.torch import load_file
     except ImportError:
         raise UserError(
             f"{files[0]} can't be read without safetensors (pip install safetensors)"
         ) from None
-    weights = {name: value for file in files for name, value in load_file(file).items()}
+    weights = {}
+    for file in files:
+        try:
+            weights |= load_file(file)
+        except SafetensorError as error:
+            raise UserError(
+                f"{file} is damaged or cut short ({error}), expected whole weights"
+            ) from None
     generator = {
         name.removeprefix("generator."): weights.pop(name)
         for name in list(weights)

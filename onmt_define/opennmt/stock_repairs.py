@@ -15,6 +15,7 @@ from typing import Any
 
 from torch import nn
 
+from onmt_define.errors import UserError
 from onmt_define.opennmt import checkpoint_files
 
 
@@ -62,6 +63,32 @@ def patch_inference_engine(module: ModuleType) -> None:
 
     module.InferenceEnginePY.__init__ = __init__
     module.build_dynamic_dataset_iter = build_dynamic_dataset_iter  # type: ignore[attr-defined]
+
+
+# What changes a model's results without changing the shape of any weight.
+SHAPELESS_OPTIONS = (
+    *("embedding_type", "define_activation", "heads", "position_encoding", "copy_attn"),
+    *("pos_ffn_activation_fn", "max_relative_positions", "model_task", "encoder_type"),
+)
+
+
+def require_one_training(paths: list[str]) -> None:
+    """Raise `UserError` for checkpoints whose average would be no model, if of equal shapes."""
+    first, *others = [checkpoint_files.load(path, lazily=True) for path in paths]
+    for path, other in zip(paths[1:], others, strict=True):
+        for option in SHAPELESS_OPTIONS:
+            values = [getattr(each["opt"], option, None) for each in (first, other)]
+            if values[0] != values[1]:
+                raise UserError(
+                    f"{paths[0]} has {option} {values[0]} and {path} {values[1]}, expected "
+                    "checkpoints of one training"
+                )
+        names = first.get("model", {}).keys() ^ other.get("model", {}).keys()
+        if names:
+            raise UserError(
+                f"{min(names)} is in one of {paths[0]} and {path} alone, expected checkpoints of "
+                "one training"
+            )
 
 
 class TorchForAveraging(checkpoint_files.TorchForCheckpoints):

@@ -2,7 +2,7 @@
 
 In the output folder: `checkpoints/` and `learning_curve.json` while it runs, `model.pt` and
 `record.json` once it is finished. Repeating a training that was stopped or killed goes on from its
-newest whole checkpoint.
+newest whole checkpoint, with the same settings only.
 """
 
 import functools
@@ -28,6 +28,7 @@ from onmt_define.stop_signals import StopRequest, die_with_parent, stop_signal
 from onmt_define.workflow.gpus import describe, usable_gpus
 from onmt_define.workflow.learning_curve import LearningCurve
 from onmt_define.workflow.leases import lease
+from onmt_define.workflow.same_training import begin, check_same_training
 from onmt_define.workflow.training_config import spread_over_gpus
 from onmt_define.workflow.training_record import training_record
 
@@ -72,6 +73,10 @@ def train(
         checkpoints = opennmt_checkpoints(output / "checkpoints")
         newest = checkpoints.newest_valid()
         step = newest[0] if newest else 0
+        if newest:
+            check_same_training(output, config)
+        else:
+            begin(output, config)
         if step < config["train_steps"]:
             resume = newest[:2] if newest else None
             if resume:

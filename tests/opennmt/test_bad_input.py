@@ -59,6 +59,10 @@ def refused(toy, stock, tmp_path, monkeypatch):
         ({"embedding_type": "standard", "word_vec_size": 8}, "word_vec_size is 8, but a Transfo"),
         ({"encoder_type": "transfomer"}, "encoder_type is 'transfomer', expected one of ggnn, rn"),
         ({"report_every": 0}, "report_every is 0, expected 1 to 1,000,000,000"),
+        ({"share_embeddings": True}, "-share_vocab if you use share_embeddings"),
+        ({"lora_layers": ["nosuch"], "lora_rank": 2}, "lora_layers is ['nosuch'] with lora_rank 2"),
+        ({"max_relative_positions": 4}, "Cannot use absolute and relative position encoding"),
+        ({"save_model": "train.src/m"}, "save_model is train.src/m, but train.src is a file"),
     ],
 )
 def test_training(refused, changes, sentence):
@@ -88,6 +92,7 @@ def test_building_a_vocabulary(refused, changes, sentence):
         ("src", "features", "src: features, line 2 has the character U+FFE8"),
         ("tgt", "nowhere", "tgt: there is no file nowhere"),
         ("gpu", "0", "gpu is 0, but 0 GPUs are visible here; leave it out"),
+        ("world_size", "2", "world_size is 2, but gpu_ranks is [], expected a GPU for each"),
         ("model", "nowhere.pt", "there is no file nowhere.pt"),
         ("output", "no/folder/hyp", "output is no/folder/hyp, but there is no folder no/folder"),
     ],

@@ -189,6 +189,20 @@ def test_update_vocab_keeps_known_tokens_and_starts_new_ones_fresh(toy, train, t
     assert len(translate(updated)) == 20
 
 
+def test_damaged_safetensors_are_named(train, stock, tmp_path):
+    status, printed, model = train({"save_format": "safetensors"})
+    assert status == 0, printed
+    weights = next(model.parent.glob(f"{model.stem}*.safetensors"))
+    whole = weights.read_bytes()
+    for content, reason in ((whole[: len(whole) // 2], weights.stem), (None, "No safetensors")):
+        weights.write_bytes(content) if content else weights.unlink()
+        status, printed = stock("translate", "-model", model, "-src", "valid.src", "-output", "hyp")
+        assert status == 2
+        assert reason in printed
+        assert "safetensors can't be used" in printed
+        assert "Traceback" not in printed
+
+
 def test_update_vocab_of_safetensors_is_refused(train):
     status, printed, model = train({"save_format": "safetensors"})
     assert status == 0, printed

@@ -142,7 +142,13 @@ def test_what_can_not_be_folded(trained, fold, tmp_path):
     checkpoint = load(model)
     checkpoint["model"].pop("encoder.embeddings.make_embedding.emb_luts.0.unit.maps.0.kernel")
     torch.save(checkpoint, damaged)
+    unknown = tmp_path / "unknown.pt"
+    checkpoint = load(model)
+    checkpoint["opt"].define_activation = "swish"
+    torch.save(checkpoint, unknown)
     for arguments, sentence in (
+        ((unknown, "-o", tmp_path / "x.pt"), "own options: activation is 'swish', expected one"),
+        ((model, "-o", tmp_path), "is the folder"),
         ((plain, "-o", tmp_path / "x.pt"), "is a plain model already, there is nothing to fold"),
         ((model, "-o", model), "is the model"),
         ((lora, "-o", tmp_path / "x.pt"), "holds LoRA weights alone"),

@@ -4,6 +4,7 @@ import argparse
 import builtins
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -120,10 +121,14 @@ def test_the_attacks_would_work(trained, tmp_path):
         (None, "is damaged or cut short"),
         ({"weights": 1}, "isn't a checkpoint of OpenNMT-py: it holds the entries weights"),
         ([1, 2], "isn't a checkpoint of OpenNMT-py: it holds a list"),
+        (
+            {"opt": {"a": 1}, "vocab": {}, "model": {}},
+            "isn't a whole checkpoint of OpenNMT-py: opt",
+        ),
         ("missing", "there is no file"),
         ("folder", "can't be read: Is a directory"),
     ],
-    ids=["html", "empty", "truncated", "other", "list", "missing", "folder"],
+    ids=["html", "empty", "truncated", "other", "list", "options", "missing", "folder"],
 )
 def test_files_that_are_no_checkpoint(trained, run, tmp_path, content, sentence):
     path = tmp_path / "model.pt"
@@ -164,6 +169,16 @@ def test_a_checkpoint_of_stock_opennmt_loads_translates_and_resumes(
     status, printed = stock("train", *resumed, *going_on)
     assert status == 0, printed
     assert "embedding_type standard" in printed
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_the_class_is_named_whatever_the_protocol(tmp_path, protocol, recwarn):
+    path = tmp_path / "evil.pt"
+    path.write_bytes(pickle.dumps(Hostile(os.system, f"touch {tmp_path / 'trace'}"), protocol))
+    with pytest.raises(UserError, match=rf"{path} holds an object of {os.name}\.system"):
+        load(path)
+    assert not (tmp_path / "trace").exists()
+    assert not recwarn.list
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

@@ -72,6 +72,28 @@ def test_translate_average_release_and_resume(trained, stock):
     assert load(folder / "average.pt")["opt"].model_type == "text"
 
 
+def test_only_checkpoints_of_one_training_are_averaged(trained, stock):
+    folder, _ = trained
+    other = load(folder / "model_step_20.pt")
+    other["opt"].define_activation = "gelu"
+    torch.save(other, folder / "other.pt")
+    less = load(folder / "model_step_20.pt")
+    name = sorted(less["model"])[0]
+    del less["model"][name]
+    torch.save(less, folder / "less.pt")
+    for models, sentence in (
+        (("other.pt", "model_step_10.pt"), "other.pt has define_activation gelu and model_step_1"),
+        (
+            ("less.pt", "model_step_10.pt"),
+            f"{name} is in one of less.pt and model_step_10.pt alone",
+        ),
+    ):
+        status, printed = stock("average_models", "-m", *models, "-o", "mixed.pt")
+        assert status != 0
+        assert sentence in printed
+        assert not (folder / "mixed.pt").exists()
+
+
 def test_a_tensor_in_two_places_is_averaged_once(stock, tmp_path):
     """As where the classifier is tied to a table, whatever the embedding."""
     for name, value in (("a.pt", 1.0), ("b.pt", 4.0)):
