@@ -357,7 +357,7 @@ def test_more_epochs_continue_but_other_settings_are_refused(run, tmp_path):
     with pytest.raises(UserError, match="made with hidden_size: 16, but the run says 32"):
         train({**run, "hidden_size": 32}, output)
     with pytest.raises(UserError, match=r"made with unit.depth: 3, but the run says 4"):
-        train({**run, "unit": {**UNIT, "depth": 4}}, output)
+        train({**run, "unit": {**run["unit"], "depth": 4}}, output)
     with open(run["train"], "a") as file:
         file.write("red\n")
     with pytest.raises(UserError, match="made with another train text"):
