@@ -12,13 +12,14 @@ from paths import BIN, ROOT
 settings.register_profile("no-deadline", deadline=None, max_examples=40)
 settings.load_profile("no-deadline")
 
-LONGEST_FIRST = {"test_profiles.py": 0, "test_workflow.py": 1, "test_killing.py": 2}
+LONGEST_FIRST = ("test_profiles.py", "test_workflow.py", "test_killing.py", "test_wmt14.py")
 
 
 def pytest_collection_modifyitems(config, items):
     """Workers of pytest-xdist start with what takes longest, so that none is left alone with it."""
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: LONGEST_FIRST.get(item.path.name, len(LONGEST_FIRST)))
+        order = {name: place for place, name in enumerate(LONGEST_FIRST)}
+        items.sort(key=lambda item: order.get(item.path.name, len(order)))
 
 
 @pytest.fixture(scope="session")

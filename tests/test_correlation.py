@@ -65,14 +65,20 @@ def test_a_vector_that_all_tokens_share_is_gone_from_the_centred_map():
     assert found.centred_off_diagonal == 0
 
 
-def test_an_untrained_unit_shares_a_mean_that_makes_reduce_the_most_correlated():
+def test_an_untrained_unit_with_gelu_shares_a_mean_that_makes_reduce_the_most_correlated():
     """Why the order of the paper's Figures 8 to 10 takes training, see docs/analysis.md."""
-    torch.manual_seed(0)
-    layer = DefineEmbedding(3000, 64, 128, 256, 3, 8)
-    nn.init.normal_(layer.map_table.weight, std=64**-0.5)
-    mapping, *_, reduce = correlation_maps(InputLayer(layer, 3000))
-    assert mapping.off_diagonal < 0.03 < 0.15 < reduce.off_diagonal
-    assert reduce.centred_off_diagonal < 0.7 * reduce.off_diagonal
+    reduced = {}
+    for activation in ("gelu", "tanh"):
+        torch.manual_seed(0)
+        layer = DefineEmbedding(3000, 64, 128, 256, 3, 8, activation=activation)
+        nn.init.normal_(layer.map_table.weight, std=64**-0.5)
+        mapping, *_, reduced[activation] = correlation_maps(InputLayer(layer, 3000))
+        assert mapping.off_diagonal < 0.03
+    gelu, tanh = reduced["gelu"], reduced["tanh"]
+    assert gelu.off_diagonal > 0.15
+    assert gelu.centred_off_diagonal < 0.7 * gelu.off_diagonal
+    assert tanh.off_diagonal < 0.1
+    assert tanh.centred_off_diagonal == pytest.approx(tanh.off_diagonal, rel=0.02)
 
 
 def test_independent_dimensions_are_the_identity_and_equal_ones_are_one():
