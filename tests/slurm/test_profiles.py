@@ -49,7 +49,7 @@ def small_demo():
     config["compression"] = None
     config["translation"]["training"] |= {
         **{"layers": 1, "hidden_size": 16, "word_vec_size": 16, "transformer_ff": 32, "heads": 2},
-        **{"batch_size": 256, "train_steps": 400, "valid_steps": 200},
+        **{"batch_size": 256, "train_steps": 1200, "valid_steps": 400},
         **{"save_checkpoint_steps": 20, "report_every": 20},
     }
     _, define = config["translation"]["runs"]
@@ -332,7 +332,7 @@ def test_a_training_that_was_warned_saves_and_is_submitted_again(slurm, demo):
     assert first["JobState"] == "FAILED"
     assert last["JobState"] == "COMPLETED"
     record = json.loads((demo / SEED_OF_DEFINE / "record.json").read_text())
-    assert record["steps"] == 400
+    assert record["steps"] == 1200
     first, second = (attempt["from_step"] for attempt in record["tries"])
     assert first == 0
     assert second >= 20
