@@ -11,7 +11,6 @@ Some variants are no options of the program: they are made here, to know whether
 """
 
 import argparse
-import csv
 import math
 import os
 import re
@@ -24,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import tables
 import torch
 import yaml
 
@@ -177,13 +177,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with ThreadPoolExecutor(arguments.at_once) as pool:
         rows = list(pool.map(lambda name: run(name, arguments), arguments.variants))
-    with open(arguments.output, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
-    print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
-    for row in rows:
-        print(f"| {' | '.join(row.values())} |")
+    tables.write(arguments.output, COLUMNS, rows)
 
 
 if __name__ == "__main__":

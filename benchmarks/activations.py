@@ -11,7 +11,6 @@ are before the training: the mean of their cosines over all pairs.
 """
 
 import argparse
-import csv
 import json
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import tables
 import torch
 from torch.nn import functional
 
@@ -125,13 +125,7 @@ def main() -> None:
                     lambda model: train(model, Path(folder), arguments), models(arguments.seeds)
                 )
             )
-    with open(arguments.output, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
-    print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
-    for row in rows:
-        print(f"| {' | '.join(str(cell) for cell in row.values())} |")
+    tables.write(arguments.output, COLUMNS, rows)
 
 
 if __name__ == "__main__":

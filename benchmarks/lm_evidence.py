@@ -11,7 +11,6 @@ still running is stopped and missing.
 """
 
 import argparse
-import csv
 import json
 import os
 import queue
@@ -22,6 +21,8 @@ import threading
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import tables
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "scripts" / "train_language_model.py"
@@ -184,17 +185,6 @@ def resume_row(name: str, record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def write(path: Path, columns: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
-    """Write a table as CSV and print it."""
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns)
-        writer.writeheader()
-        writer.writerows(rows)
-    print(f"\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
-    for row in rows:
-        print(f"| {' | '.join(str(row[column]) for column in columns)} |")
-
-
 def main() -> None:
     """Train what there is time for."""
     parser = argparse.ArgumentParser(
@@ -226,11 +216,14 @@ def main() -> None:
         for name, record in records.items()
         for point in record["validation"]
     ]
-    write(arguments.output / "curves.csv", CURVE_COLUMNS, curves)
+    print()
+    tables.write(arguments.output / "curves.csv", CURVE_COLUMNS, curves)
     rows = [resume_row(name, records[name]) for name in ("whole", "killed") if name in records]
-    write(arguments.output / "resume.csv", RESUME_COLUMNS, rows)
+    print()
+    tables.write(arguments.output / "resume.csv", RESUME_COLUMNS, rows)
     rows = [run_row(name, record) for name, record in records.items()]
-    write(arguments.output / "runs.csv", RUN_COLUMNS, rows)
+    print()
+    tables.write(arguments.output / "runs.csv", RUN_COLUMNS, rows)
 
 
 if __name__ == "__main__":

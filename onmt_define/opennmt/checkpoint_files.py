@@ -7,6 +7,7 @@ other object is refused, whatever the environment says.
 
 import argparse
 import errno
+import io
 import pickle
 import pickletools
 import re
@@ -15,7 +16,7 @@ import warnings
 import zipfile
 from _compat_pickle import IMPORT_MAPPING
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 
@@ -157,22 +158,24 @@ def _first_class(path: Path) -> str | None:
     """Of a pickle in a newer protocol than torch reads: what it would import first."""
     strings: list[str] = []
     try:
-        for code, argument, _ in pickletools.genops(_pickle_of(path)):
-            if "UNICODE" in code.name:
-                strings.append(argument)
-            elif code.name == "STACK_GLOBAL":
-                return ".".join(strings[-2:])
+        with _pickle_of(path) as file:
+            for code, argument, _ in pickletools.genops(file):
+                if "UNICODE" in code.name:
+                    strings.append(argument)
+                elif code.name == "STACK_GLOBAL":
+                    return ".".join(strings[-2:])
     except (ValueError, zipfile.BadZipFile):  # no pickle
         pass
     return None
 
 
-def _pickle_of(path: Path) -> bytes:
+def _pickle_of(path: Path) -> IO[bytes]:
+    """Not read at once: what is damaged may be gigabytes."""
     if not zipfile.is_zipfile(path):
-        return path.read_bytes()
-    with zipfile.ZipFile(path) as archive:
-        names = [name for name in archive.namelist() if name.endswith("data.pkl")]
-        return archive.read(names[0]) if names else b""
+        return path.open("rb")
+    archive = zipfile.ZipFile(path)
+    names = [name for name in archive.namelist() if name.endswith("data.pkl")]
+    return archive.open(names[0]) if names else io.BytesIO()
 
 
 def _damaged(path: Path, error: object) -> str:

@@ -183,10 +183,14 @@ def _in_a_sentence(check: Callable[..., None]) -> Callable[..., None]:
         try:
             check(*arguments, **settings)
         except (AssertionError, ValueError) as error:
-            reason = " ".join(str(error).split()) or "the options don't fit together"
-            raise UserError(reason) from error
+            raise UserError(words_of(error)) from error
 
     return checked
+
+
+def words_of(error: Exception) -> str:
+    """One line of what an error says; a bare assertion says nothing."""
+    return " ".join(str(error).split()) or "the options don't fit together"
 
 
 def _require_corpora(corpora: Any) -> None:

@@ -15,6 +15,7 @@ from torch import nn
 from onmt_define.errors import UserError
 from onmt_define.opennmt.embedding_types import STANDARD
 from onmt_define.opennmt.factorised_classifier import FactorisedClassifier
+from onmt_define.opennmt.input_checks import words_of
 from onmt_define.opennmt.registry import build_embedding
 from onmt_define.opennmt.vocabulary_update import use_embeddings_from_checkpoint
 
@@ -73,8 +74,7 @@ def patch(module: ModuleType) -> None:
         try:
             model = build_model(model_opt, opt, vocabs, checkpoint, device_id)
         except AssertionError as error:
-            reason = " ".join(str(error).split()) or "its options don't fit together"
-            raise UserError(f"the model can't be built: {reason}") from error
+            raise UserError(f"the model can't be built: {words_of(error)}") from error
         _require_lora_layers(model, model_opt)
         if starts_new and _is_registered(model_opt):
             _initialise(model)
