@@ -251,6 +251,8 @@ def demo(slurm, orphaned):
             lambda: all(was_sent(process, signal.SIGUSR1) for process in warned),
             *(100, "SIGUSR1 before the time limit"),
         )
+        # How long a busy machine takes to save and to end is not what is tested.
+        limit_time(slurm, job, minutes=60)
         for process in warned:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGCONT)
