@@ -16,6 +16,7 @@ import torch
 import yaml
 
 from onmt_define.errors import UserError
+from onmt_define.opennmt import lora
 
 FEATURE_SEPARATOR = "\uffe8"  # OpenNMT-py takes it for the mark between a word and its features
 OPTION_OF_FILE = {"src vocab": "src_vocab", "tgt vocab": "tgt_vocab"}
@@ -60,10 +61,11 @@ def patch_parser(parser_class: Any) -> None:
                 "OpenNMT-py stops only its first rank, for which the others would wait for ever: "
                 "set early_stopping to 0, or train on one GPU"
             )
+        # What is wrong with the model comes before what is wrong with this machine.
+        cls.update_model_opts(opt)
+        cls.validate_model_opts(opt)
+        lora.check_training(opt)
         if torch.cuda.device_count() < len(opt.gpu_ranks):
-            # What is wrong on every machine comes first.
-            cls.update_model_opts(opt)
-            cls.validate_model_opts(opt)
             raise UserError(
                 f"gpu_ranks is {opt.gpu_ranks}, but {torch.cuda.device_count()} GPUs are visible "
                 "here; leave it out to train on the CPU"

@@ -13,6 +13,7 @@ from onmt.utils.logging import logger
 from torch import nn
 
 from onmt_define.errors import UserError
+from onmt_define.opennmt import lora
 from onmt_define.opennmt.embedding_types import STANDARD
 from onmt_define.opennmt.factorised_classifier import FactorisedClassifier
 from onmt_define.opennmt.input_checks import words_of
@@ -75,7 +76,7 @@ def patch(module: ModuleType) -> None:
             model = build_model(model_opt, opt, vocabs, checkpoint, device_id)
         except AssertionError as error:
             raise UserError(f"the model can't be built: {words_of(error)}") from error
-        _require_lora_layers(model, model_opt)
+        lora.prepare_training(model, model_opt)
         if starts_new and _is_registered(model_opt):
             _initialise(model)
         logger.info(describe(model, model_opt))
@@ -88,16 +89,6 @@ def patch(module: ModuleType) -> None:
     module.use_embeddings_from_checkpoint = (  # type: ignore[attr-defined]
         use_registered_embeddings_from_checkpoint
     )
-
-
-def _require_lora_layers(model: Any, opt: Namespace) -> None:
-    """Training without one would end with a checkpoint without weights."""
-    layers = [*(opt.lora_layers or []), *["embeddings"] * bool(opt.lora_embedding)]
-    if layers and not any("lora_" in name for name, _ in model.named_parameters()):
-        raise UserError(
-            f"lora_layers is {opt.lora_layers} with lora_rank {opt.lora_rank}, which changes no "
-            "layer of the model, expected names such as linear_query and a rank of at least 1"
-        )
 
 
 def _is_registered(opt: Namespace) -> bool:
