@@ -16,6 +16,8 @@ from onmt_define.errors import UserError
 from onmt_define.files import require_other_file
 from onmt_define.opennmt import checkpoint_files
 
+TABLE = ".emb_luts."
+
 
 def is_asked_for(opt: Namespace) -> bool:
     """Whether options put adapters on layers of the model."""
@@ -26,6 +28,11 @@ def check_training(opt: Namespace) -> None:
     """Raise `UserError` where training adapters would be of no use, or doesn't happen at all."""
     if not is_asked_for(opt):
         return
+    if opt.lora_embedding and (opt.share_embeddings or opt.share_decoder_embeddings):
+        raise UserError(
+            "lora_embedding can't be combined with share_embeddings or share_decoder_embeddings: "
+            "each use of the shared table would get adapters of its own"
+        )
     if not opt.train_from:
         raise UserError(
             f"lora_layers is {opt.lora_layers} without train_from, but the checkpoints hold the "
@@ -99,12 +106,15 @@ def merge_lora_files(base: str | Path, adapted: str | Path, output: str | Path) 
 
 @torch.no_grad()
 def _merge(weights: dict[str, Tensor], adapters: dict[str, Tensor], alpha: float) -> int:
-    """Add alpha/r * B @ A to each adapted weight in place, and take the adapters' biases."""
+    """Add alpha/r * B @ A to each adapted weight, and take the adapters' biases."""
     prefixes = [name.removesuffix("lora_A") for name in adapters if name.endswith("lora_A")]
     for prefix in prefixes:
         down, up = adapters[f"{prefix}lora_A"].float(), adapters[f"{prefix}lora_B"].float()
+        change = alpha / len(down) * (up @ down)
+        if TABLE in prefix:
+            change = change.T  # of a table, OpenNMT-py's adapters make the transposed one
         weight = weights[f"{prefix}weight"]
-        weight.copy_(weight.float() + alpha / len(down) * (up @ down))
+        weights[f"{prefix}weight"] = (weight.float() + change).to(weight.dtype)
         if f"{prefix}bias" in adapters:
-            weights[f"{prefix}bias"].copy_(adapters[f"{prefix}bias"])
+            weights[f"{prefix}bias"] = adapters[f"{prefix}bias"]
     return len(prefixes)

@@ -235,15 +235,20 @@ def perplexity_of_references(printed, reference):
     return math.exp(-float(score) * int(lines) / (len(reference.split()) + int(lines)))
 
 
-@pytest.mark.parametrize("change", [{}, {"share_decoder_embeddings": True}])
-@pytest.mark.parametrize("save_format", ["pytorch", "safetensors"])
+@pytest.mark.parametrize(
+    ("change", "adapters"),
+    [
+        ({}, ADAPTERS),
+        ({"share_decoder_embeddings": True, "save_format": "safetensors"}, ADAPTERS),
+        ({"embedding_type": "standard"}, {**ADAPTERS, "lora_embedding": True}),
+    ],
+)
 def test_lora_adapters_become_part_of_the_model(
-    toy, train, stock, run_command, tmp_path, change, save_format
+    toy, train, stock, run_command, tmp_path, change, adapters
 ):
-    change = {"save_format": save_format, **change}
     status, printed, base = train(change, name="base")
     assert status == 0, printed
-    status, printed, adapted = train({**change, **ADAPTERS, "train_from": str(base)}, name="lora")
+    status, printed, adapted = train({**change, **adapters, "train_from": str(base)}, name="lora")
     assert status == 0, printed
     trained_to = perplexity_in_training(printed)
 
