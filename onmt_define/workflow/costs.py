@@ -258,8 +258,9 @@ def _is_trained(config: dict[str, Any], place: Path, options: dict[str, Any], se
 def _checkpoints(options: dict[str, Any]) -> tuple[int, int]:
     """How many are kept at the end, and how many there are at the most before."""
     kept = options.get("keep_checkpoint", -1)
-    if kept < 1:
-        return 1, max(1, options["train_steps"] // options.get("save_checkpoint_steps", 5000))
+    if kept < 1:  # all of them
+        saved = max(1, options["train_steps"] // options.get("save_checkpoint_steps", 5000))
+        return saved, saved
     return kept, kept + 1  # the newest is saved before the oldest goes
 
 
