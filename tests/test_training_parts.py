@@ -107,7 +107,13 @@ def test_resolved_training_names_files_and_seed():
 
 
 def save_checkpoint(path, **parts):
-    content = {"model": {}, "generator": {}, "vocab": {}, "opt": Namespace(), "optim": {}}
+    content = {
+        "model": {},
+        "generator": {},
+        "vocab": {"src": [], "tgt": []},
+        "opt": Namespace(),
+        "optim": {},
+    }
     torch.save({**content, **parts}, path)
 
 
