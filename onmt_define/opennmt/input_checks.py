@@ -17,6 +17,7 @@ import yaml
 
 from onmt_define.errors import UserError
 from onmt_define.opennmt import lora
+from onmt_define.opennmt.translation_checks import check_features, check_models
 
 FEATURE_SEPARATOR = "\uffe8"  # OpenNMT-py takes it for the mark between a word and its features
 OPTION_OF_FILE = {"src vocab": "src_vocab", "tgt vocab": "tgt_vocab"}
@@ -86,6 +87,7 @@ def patch_translate(module: ModuleType) -> None:
     @functools.wraps(original)
     def translate(opt: Namespace) -> None:
         check_translation(opt)
+        check_features(opt)
         original(opt)
 
     module.translate = translate  # type: ignore[attr-defined]
@@ -103,26 +105,20 @@ def patch_translator(module: ModuleType) -> None:
         logger: Any = None,
         out_file: Any = None,
     ) -> Any:
+        check_models(opt)
         out_file = out_file or _OpenedWhenWritten(opt.output)
-        return original(opt, device_id, report_score, logger, out_file)
+        try:
+            return original(opt, device_id, report_score, logger, out_file)
+        except AssertionError as error:  # of models that are no ensemble
+            raise UserError(f"{', '.join(opt.models)}: {words_of(error)}") from error
 
     module.build_translator = build_translator  # type: ignore[attr-defined]
 
 
 def check_translation(opt: Namespace) -> None:
-    """Raise `UserError` for a source, a reference, an output or a GPU that can't be used."""
-    if opt.gpu >= torch.cuda.device_count() and opt.gpu >= 0:
-        raise UserError(
-            f"gpu is {opt.gpu}, but {torch.cuda.device_count()} GPUs are visible here; leave it "
-            "out to translate on the CPU"
-        )
-    if opt.world_size > 1 and len(opt.gpu_ranks) < opt.world_size:
-        # The workers that have no GPU would fail, and this process wait for them.
-        raise UserError(
-            f"world_size is {opt.world_size}, but gpu_ranks is {opt.gpu_ranks}, expected a GPU for "
-            "each; leave both out to translate on the CPU"
-        )
+    """Raise `UserError` for a source, a reference or an output that can't be used."""
     _require_folder("output", opt.output)
+    _require_another_file("output", opt.output, [opt.src, opt.tgt, *opt.models])
     require_text(opt.src, "src")
     if opt.tgt is not None:
         require_text(opt.tgt, "tgt")
@@ -203,11 +199,21 @@ def _require_corpora(corpora: Any) -> None:
     for name, corpus in corpora.items():
         if not isinstance(corpus, dict) or not {"path_src", "path_txt"} & corpus.keys():
             raise UserError(f"data.{name} is {corpus!r}, expected path_src and path_tgt in it")
+        weight = corpus.get("weight", 1)
+        if not isinstance(weight, int) or weight < 1:
+            raise UserError(f"data.{name}.weight is {weight!r}, expected a whole number from 1")
 
 
 def _require_folder(option: str, path: str | None) -> None:
     if path is not None and not Path(path).parent.is_dir():
         raise UserError(f"{option} is {path}, but there is no folder {Path(path).parent}")
+
+
+def _require_another_file(option: str, path: str, inputs: list[str | None]) -> None:
+    """What is read must not be written over, under whatever name."""
+    for read in inputs:
+        if read and Path(path).is_file() and Path(read).exists() and Path(path).samefile(read):
+            raise UserError(f"{option} is {path}, which is read here, expected another file")
 
 
 def _require_no_file_above(option: str, path: str) -> None:

@@ -20,6 +20,9 @@ from onmt_define.opennmt.option_ranges import numbers_out_of_range
 from onmt_define.opennmt.packed_training.support import PACKED, is_packed, refuse_unsupported
 from onmt_define.opennmt.registry import build_embedding, embedding_types
 from onmt_define.opennmt.resuming import refuse_another_embedding
+from onmt_define.opennmt.training_checks import check_training_options
+from onmt_define.opennmt.transform_checks import check_transforms
+from onmt_define.opennmt.translation_checks import check_translation_options
 
 OPTION_OF_ARGUMENT = {
     "input_dim": "define_map_dim",
@@ -124,13 +127,15 @@ def patch_parser(parser_class: Any) -> None:
     validate_model_opts = parser_class.validate_model_opts.__func__
     validate_train_opts = parser_class.validate_train_opts.__func__
     validate_prepare_opts = parser_class.validate_prepare_opts.__func__
+    validate_transforms_opts = parser_class._validate_transforms_opts.__func__
     validate_translate_opts = parser_class.validate_translate_opts.__func__
 
     @functools.wraps(parse_known_args)
     def checked_parse_known_args(self: Any, *args: Any, **settings: Any) -> Any:
         try:
             namespace, unknown = parse_known_args(self, *args, **settings)
-        except argparse.ArgumentTypeError as error:  # of an option of older versions
+        except (argparse.ArgumentTypeError, AssertionError) as error:
+            # Of an option of older versions, or of rnn_type SRU without its packages.
             self.error(str(error))
         _refuse_unknown_keys(self)
         _refuse_unknown_options(self, unknown)
@@ -164,6 +169,12 @@ def patch_parser(parser_class: Any) -> None:
                 f"without training; set gpu_ranks to {list(range(opt.world_size))}, or world_size "
                 "to 1"
             )
+        check_training_options(opt)
+
+    @functools.wraps(validate_transforms_opts)
+    def checked_validate_transforms_opts(cls: Any, opt: Namespace) -> None:
+        check_transforms(opt)
+        validate_transforms_opts(cls, opt)
 
     @functools.wraps(validate_prepare_opts)
     def checked_validate_prepare_opts(
@@ -180,6 +191,7 @@ def patch_parser(parser_class: Any) -> None:
             model_opt = cls.ckpt_model_opts(checkpoint_files.load(path)["opt"])
             model_opt.parallel_mode, model_opt.world_size = opt.parallel_mode, opt.world_size
             _refuse_tensor_parallel(model_opt)
+        check_translation_options(opt)
 
     parser_class.parse_known_args = checked_parse_known_args
     parser_class.error = error
@@ -187,6 +199,7 @@ def patch_parser(parser_class: Any) -> None:
     parser_class.validate_train_opts = classmethod(checked_validate_train_opts)
     parser_class.validate_prepare_opts = classmethod(checked_validate_prepare_opts)
     parser_class.validate_translate_opts = classmethod(checked_validate_translate_opts)
+    parser_class._validate_transforms_opts = classmethod(checked_validate_transforms_opts)
 
 
 def _in_plain_words(message: str, parser: Any) -> str:
