@@ -78,9 +78,11 @@ def _plain_options(options: Namespace) -> Namespace:
     ours = {name for name in vars(options) if name.startswith(prefixes)}
     plain = {name: value for name, value in vars(options).items() if name not in ours}
     # A classifier of its own width m can't be the table that it was tied to. The attention is the
-    # same under both of its names, and CTranslate2 knows this one; OpenNMT-py takes the name from
-    # the translating command.
-    plain.update(share_decoder_embeddings=False, self_attn_type="scaled-dot")
+    # same under both of its names, unless it is average, and CTranslate2 knows this one; OpenNMT-py
+    # takes the name from the translating command.
+    plain["share_decoder_embeddings"] = False
+    if plain["self_attn_type"] != "average":
+        plain["self_attn_type"] = "scaled-dot"
     return Namespace(**plain)
 
 

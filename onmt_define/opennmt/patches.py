@@ -2,7 +2,6 @@
 
 import argparse
 import functools
-import os
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -15,10 +14,13 @@ from onmt_define.opennmt import (
     input_checks,
     lora,
     options,
+    output_checks,
     ranks,
     safetensors_files,
+    serving,
     stock_repairs,
     stopping,
+    transform_checks,
 )
 
 OLDEST_TORCH = (2, 6)
@@ -116,6 +118,7 @@ def _patch_model_saver(module: ModuleType) -> None:
 
 
 def _patch_average_models(module: ModuleType) -> None:
+    output_checks.patch_average_models(module)
     module.torch = stock_repairs.TorchForAveraging()  # type: ignore[attr-defined]
     original = module.average_models
 
@@ -134,26 +137,24 @@ def _patch_average_models(module: ModuleType) -> None:
 
 
 def _patch_release_model(module: ModuleType) -> None:
+    output_checks.patch_release_model(module)
     module.torch = stock_repairs.TorchForRelease()  # type: ignore[attr-defined]
 
 
-def _patch_server(module: ModuleType) -> None:
-    """Refuse a bad file when the server starts, also one that it would load at a request."""
-    original = module.ServerModel.__init__
+def _patch_translate(module: ModuleType) -> None:
+    input_checks.patch_translate(module)
+    stock_repairs.patch_translate(module)
 
-    @functools.wraps(original)
-    def __init__(self: Any, *arguments: Any, **settings: Any) -> None:
-        original(self, *arguments, **settings)
-        if self.ct2_model is None and not self.loaded:
-            for path in filter(os.path.exists, self.opt.models):
-                checkpoint_files.load(path)
 
-    module.ServerModel.__init__ = __init__
+def _patch_translator(module: ModuleType) -> None:
+    input_checks.patch_translator(module)
+    stock_repairs.patch_translator(module)
 
 
 _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "onmt.opts": _patch_options,
     "onmt.utils.parse": _patch_parser,
+    "onmt.transforms": transform_checks.patch_transforms,
     "onmt.inference_engine": stock_repairs.patch_inference_engine,
     "onmt.inputters.dynamic_iterator": stopping.patch_data_iterator,
     "onmt.model_builder": _patch_model_builder,
@@ -162,9 +163,10 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "onmt.models.model_saver": _patch_model_saver,
     "onmt.trainer": stopping.patch_trainer,
     "onmt.bin.train": ranks.patch_train,
-    "onmt.translate.translation_server": _patch_server,
+    "onmt.translate.translation_server": serving.patch_server,
     "onmt.bin.average_models": _patch_average_models,
-    "onmt.bin.translate": input_checks.patch_translate,
-    "onmt.translate.translator": input_checks.patch_translator,
+    "onmt.bin.translate": _patch_translate,
+    "onmt.translate.translator": _patch_translator,
+    "onmt.bin.server": serving.patch_command,
     "onmt.bin.release_model": _patch_release_model,
 }

@@ -17,6 +17,7 @@ from typing import Any
 PATCHED_MODULES = dict.fromkeys(
     (
         "onmt.opts",
+        "onmt.transforms",
         "onmt.utils.parse",
         "onmt.inference_engine",
         "onmt.inputters.dynamic_iterator",

@@ -1,10 +1,12 @@
-"""What OpenNMT-py 3.5.1 trains and can't use again, whatever the embedding: four repairs.
+"""What OpenNMT-py 3.5.1 trains and can't use again, whatever the embedding: its repairs.
 
 Its loader looks for a classifier's parameters under their last name alone, which fails for the
 copy generator, whose parameters lie one level deeper. And it takes a second name of a parameter,
 as the weight-normalised convolutions of the CNN have, for one that the model doesn't have.
 When it translates, it doesn't prepare the batches that copying needs. And it averages in place, so
-that a tensor which classifier and table share is averaged twice over.
+that a tensor which classifier and table share is averaged twice over. `with_score` takes the
+scores for tensors, which those of a beam aren't any more, and `profile` records stacks whose names
+torch can't read back.
 """
 
 import functools
@@ -13,6 +15,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
+import torch
 from torch import nn
 
 from onmt_define.errors import UserError
@@ -63,6 +66,95 @@ def patch_inference_engine(module: ModuleType) -> None:
 
     module.InferenceEnginePY.__init__ = __init__
     module.build_dynamic_dataset_iter = build_dynamic_dataset_iter  # type: ignore[attr-defined]
+
+
+def patch_served_batches(module: ModuleType) -> None:
+    """Let `onmt.translate.translation_server` prepare its batches for copying.
+
+    A model that doesn't copy doesn't look at what is added.
+    """
+    from onmt.inputters.text_utils import _addcopykeys
+
+    original = module.textbatch_to_tensor
+
+    @functools.wraps(original)
+    def textbatch_to_tensor(vocabs: Any, batch: list[Any], *arguments: Any, **settings: Any) -> Any:
+        with_copy_keys = [_addcopykeys(vocabs, example) for example in batch]
+        return original(vocabs, with_copy_keys, *arguments, **settings)
+
+    module.textbatch_to_tensor = textbatch_to_tensor  # type: ignore[attr-defined]
+
+
+def patch_translator(module: ModuleType) -> None:
+    """Hand on what `onmt.translate.translator` computes in the form that it takes it in.
+
+    Scores that are to be written have to be tensors, as have the alignments of no words, and the
+    batch comes first in attentions.
+    """
+    original = module.Inference.report_results
+
+    @functools.wraps(original)
+    def report_results(self: Any, *arguments: Any, **settings: Any) -> dict[str, Any]:
+        results = original(self, *arguments, **settings)
+        if self.with_score:
+            results["scores"] = [
+                [torch.as_tensor(score, dtype=torch.float64) for score in scores]
+                for scores in results["scores"]
+            ]
+        if self.report_align:
+            lengths = results["batch"]["srclen"].tolist()
+            results["alignment"] = [
+                [torch.zeros(0, length) if each is None else each for each in alignments]
+                for alignments, length in zip(results["alignment"], lengths, strict=True)
+            ]
+        return results
+
+    decode = module.Inference._decode_and_generate
+
+    @functools.wraps(decode)
+    def _decode_and_generate(
+        self: Any, decoder_in: torch.Tensor, *arguments: Any, **settings: Any
+    ) -> tuple[torch.Tensor, Any]:
+        log_probs, attention = decode(self, decoder_in, *arguments, **settings)
+        if attention is not None and attention.size(0) != decoder_in.size(0):
+            attention = attention.transpose(0, 1)  # of an RNN or CNN, the batch comes second
+        return log_probs, attention
+
+    module.BeamSearch = _with_lengths_of_sentences(module.BeamSearch)  # type: ignore[attr-defined]
+    module.BeamSearchLM = _with_lengths_of_sentences(  # type: ignore[attr-defined]
+        module.BeamSearchLM
+    )
+    module.Inference.report_results = report_results
+    module.Inference._decode_and_generate = _decode_and_generate
+
+
+def _with_lengths_of_sentences(search: type[Any]) -> type[Any]:
+    """A beam search that cuts an attention to the length of its own sentence.
+
+    OpenNMT-py's keeps a length for each beam, and looks one up by the number of the sentence.
+    """
+
+    class Search(search):  # type: ignore[misc]
+        def beams_non_finished(self, *arguments: Any) -> bool:
+            length_of_each_beam = self.src_len
+            self.src_len = length_of_each_beam[:: self.beam_size]
+            try:
+                return super().beams_non_finished(*arguments)
+            finally:
+                self.src_len = length_of_each_beam
+
+    return Search
+
+
+def patch_translate(module: ModuleType) -> None:
+    """Let `onmt_translate -profile` record what was called, but no stacks."""
+    original = module.profile
+
+    @functools.wraps(original)
+    def profile(**settings: Any) -> Any:
+        return original(**{**settings, "with_stack": False})
+
+    module.profile = profile  # type: ignore[attr-defined]
 
 
 # What changes a model's results without changing the shape of any weight.
