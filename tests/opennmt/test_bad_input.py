@@ -62,11 +62,110 @@ def refused(toy, stock, tmp_path, monkeypatch):
         ({"share_embeddings": True}, "-share_vocab if you use share_embeddings"),
         ({"lora_layers": ["nosuch"], "lora_rank": 2}, "lora_layers is ['nosuch'] with lora_rank 2"),
         ({"max_relative_positions": 4}, "Cannot use absolute and relative position encoding"),
+        (
+            {"data": {"train": {"path_src": "train.src", "path_tgt": "train.tgt", "weight": 0}}},
+            "data.train.weight is 0, expected a whole number from 1",
+        ),
         ({"save_model": "train.src/m"}, "save_model is train.src/m, but train.src is a file"),
     ],
 )
 def test_training(refused, changes, sentence):
     assert sentence in refused("train", **changes)
+
+
+RNN = {"encoder_type": "rnn", "decoder_type": "rnn", "position_encoding": False}
+ROTARY = {"position_encoding": False, "max_relative_positions": -1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {**RNN, "layers": -1, "enc_layers": 1, "dec_layers": 2},
+            "dec_layers is 2, but a decoder_type rnn begins with the states of the encoder's layer",
+        ),
+        (
+            {**RNN, "input_feed": 0, "layers": -1, "enc_layers": 2, "dec_layers": 1},
+            "dec_layers is 1, but a decoder_type rnn begins with the states of the encoder's layer",
+        ),
+        ({**RNN, "encoder_type": "brnn", "hidden_size": 33}, "hidden_size is 33, expected an even"),
+        ({**RNN, "copy_attn": True, "copy_attn_type": "none"}, "copy_attn_type is none, but copy_"),
+        (
+            {**RNN, "coverage_attn": True, "global_attention": "none"},
+            "global_attention is none, bu",
+        ),
+        (
+            {**RNN, "context_gate": "both", "input_feed": 0},
+            "input_feed is 0, but context_gate need",
+        ),
+        ({**RNN, "rnn_type": "SRU"}, "Using SRU requires 'cupy' and 'pynvrtc'"),
+        (
+            {"encoder_type": "cnn", "decoder_type": "cnn", "cnn_kernel_width": 2},
+            "cnn_kernel_width is 2, expected an odd number",
+        ),
+        (
+            {"word_vec_size": 33, "hidden_size": 33, "heads": 3},
+            "word_vec_size is 33, expected an e",
+        ),
+        ({"heads": 4, "num_kv": 3}, "num_kv is 3, expected a divisor of heads 4"),
+        ({"num_kv": -1}, "num_kv is -1, expected 0 to 65,536"),
+        (
+            {"num_experts": 2, "num_experts_per_tok": 3},
+            "num_experts_per_tok is 3, expected 1 to nu",
+        ),
+        (
+            {**ROTARY, "rotary_dim": 64},
+            "rotary_dim is 64, expected an even number up to hidden_size",
+        ),
+        ({**ROTARY, "word_vec_size": 36, "hidden_size": 36, "heads": 4}, "heads, which is 9"),
+        (
+            {**ROTARY, "relative_positions_buckets": 8},
+            "relative_positions_buckets is 8 with max_re",
+        ),
+        (
+            {"model_task": "lm"},
+            "decoder_type is 'transformer', but model_task lm needs transformer_l",
+        ),
+        (
+            {"lambda_coverage": 0.1},
+            "lambda_coverage is 0.1, which needs coverage_attn and a decode",
+        ),
+        ({"zero_out_prompt_loss": True}, "zero_out_prompt_loss needs model_task lm and prompts"),
+        (
+            {"param_init_glorot": False},
+            "param_init is 0, expected a number above 0 or param_init",
+        ),
+        (
+            {"decay_method": "noam", "warmup_steps": 0},
+            "warmup_steps is 0, expected at least 1 with",
+        ),
+        ({"accum_count": [2], "accum_steps": [5]}, "accum_steps is [5], expected 0 as the first"),
+        ({"valid_metrics": ["METEOR"]}, "valid_metrics is 'METEOR', expected one of"),
+        (
+            {"early_stopping_criteria": ["bleu"]},
+            "early_stopping_criteria is 'bleu', expected one o",
+        ),
+        ({"quant_layers": ["linear_query"]}, "quant_layers needs quant_type, which isn't set"),
+        ({"data_type": "image"}, "data_type is 'image', expected text"),
+        ({"transforms": ["bpe"]}, "transforms has bpe, which needs src_subword_model"),
+        ({"transforms": ["bart"]}, "transforms bart can't be made: src_subword_type=none incompat"),
+        (
+            {"data": {"train": {"path_src": "train.src", "transforms": ["bpee"]}}},
+            "transforms has 'bpee', expected one of",
+        ),
+    ],
+)
+def test_options_that_would_fail_when_the_model_runs(refused, changes, sentence):
+    assert sentence in refused("train", **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "package"),
+    [({"optim": "adamw8bit"}, "bitsandbytes"), ({"tensorboard": True}, "tensorboard")],
+)
+def test_options_whose_package_is_missing(refused, monkeypatch, changes, package):
+    monkeypatch.setattr("onmt_define.opennmt.extra_packages.find_spec", lambda name: None)
+    assert f"needs the package {package}, which isn't installed" in refused("train", **changes)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +192,14 @@ def test_building_a_vocabulary(refused, changes, sentence):
         ("tgt", "nowhere", "tgt: there is no file nowhere"),
         ("gpu", "0", "gpu is 0, but 0 GPUs are visible here; leave it out"),
         ("world_size", "2", "world_size is 2, but gpu_ranks is [], expected a GPU for each"),
+        ("gpu_ranks", "0", "gpu_ranks is [0], but 0 GPUs are visible here; leave it out"),
+        ("data_type", "image", "data_type is 'image', expected text"),
+        (
+            "n_src_feats",
+            "1",
+            "n_src_feats is 1, but model_step_20.pt was trained with n_src_feats 0",
+        ),
+        ("transforms", "bpe", "transforms has bpe, which needs src_subword_model"),
         ("model", "nowhere.pt", "there is no file nowhere.pt"),
         ("output", "no/folder/hyp", "output is no/folder/hyp, but there is no folder no/folder"),
     ],
@@ -104,6 +211,67 @@ def test_translating(trained, refused, tmp_path, option, value, sentence):
         text for name, path in {**options, option: value}.items() for text in (f"-{name}", path)
     ]
     assert sentence in refused("translate", *arguments)
+
+
+def test_a_phrase_table_is_checked_line_by_line(trained, refused, tmp_path):
+    (trained[0] / "table").write_text("w1|||w2\nw3 w4\n")
+    arguments = ("-model", "model_step_20.pt", "-src", "valid.src", "-output", tmp_path / "hyp")
+    settings = ("-replace_unk", "-phrase_table")
+    printed = refused("translate", *arguments, *settings, "table")
+    assert "phrase_table: table, line 2 is 'w3 w4', expected source|||target" in printed
+    printed = refused("translate", *arguments, *settings, "nowhere")
+    assert "phrase_table: there is no file nowhere" in printed
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "sentence"),
+    [
+        (
+            "average_models",
+            ("-m", "m1", "m2", "-o", "m2"),
+            "--output is the model m2 itself, expec",
+        ),
+        (
+            "average_models",
+            ("-m", "m1", "m2", "-o", "folder"),
+            "--output is the folder folder, exp",
+        ),
+        (
+            "release_model",
+            ("-m", "m1", "-o", "m1"),
+            "--output is the model m1 itself, expected ano",
+        ),
+        ("release_model", ("-m", "m1", "-o", "new", "-q", "int8"), "quantization is int8, which n"),
+        (
+            "release_model",
+            ("-m", "m1", "-o", "folder", "--format", "ctranslate2"),
+            "output is folder, a folder that holds something else than a model of CTranslate2",
+        ),
+        (
+            "release_model",
+            ("-m", "m1", "-o", "m2", "--format", "ctranslate2"),
+            "output is the file m2, but a model of CTranslate2 is a folder",
+        ),
+        (
+            "release_model",
+            ("-m", "m1", "-o", "new", "--format", "ctranslate2"),
+            "m1 has embedding_type define, which CTranslate2 doesn't know: fold it first",
+        ),
+    ],
+)
+def test_averaging_and_releasing_write_over_nothing(
+    trained, stock, tmp_path, command, arguments, sentence
+):
+    for name, step in (("m1", 10), ("m2", 20)):
+        (tmp_path / name).write_bytes((trained[0] / f"model_step_{step}.pt").read_bytes())
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "kept").touch()
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    status, printed = stock(command, *arguments, cwd=tmp_path)
+    assert status == 2, printed
+    assert sentence in printed
+    assert "Traceback" not in printed
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 def test_an_option_of_older_versions(refused):

@@ -7,6 +7,7 @@ import math
 import re
 
 import pytest
+import test_translation_options
 import torch
 import yaml
 from paths import ROOT
@@ -48,6 +49,9 @@ FEATURES = {
     "relative positions": {"position_encoding": False, "max_relative_positions": 4},
     "model_task lm": LANGUAGE_MODEL,
     "model_task lm, share_decoder_embeddings": {**LANGUAGE_MODEL, "share_decoder_embeddings": True},
+    "average attention": {"self_attn_type": "average"},
+    "grouped queries": {"heads": 4, "num_kv": 2},
+    "mixture of experts": {"num_experts": 4, "num_experts_per_tok": 2},
     "RNN": {
         **{"encoder_type": "rnn", "decoder_type": "rnn", "position_encoding": False},
         "word_vec_size": 24,
@@ -79,6 +83,12 @@ REFUSED = {
         **{"parallel_mode": "tensor_parallel", "world_size": 2, "gpu_ranks": [0, 1]}
     },
     "world_size without gpu_ranks": {"world_size": 2},
+    "optim fusedadam without apex": {"optim": "fusedadam"},
+    "generator_function sparsemax": {"generator_function": "sparsemax"},
+    "copy_attn, model_task lm": {**LANGUAGE_MODEL, "copy_attn": True},
+    "valid_metrics, model_task lm": {**LANGUAGE_MODEL, "valid_metrics": ["BLEU"]},
+    "aan_useffn without add_ffnbias": {"self_attn_type": "average", "aan_useffn": True},
+    "a language model as lm_prior_model": {"lm_prior_model": "prior.pt", "lm_prior_lambda": 0.1},
 }
 LORA_NEEDS = {"train_from": None, "override_opts": False, "reset_optim": "none"}
 REFUSED_ELSEWHERE = {"update_vocab, save_format safetensors", "LoRA checkpoint"}
@@ -162,9 +172,10 @@ def refusal(feature):
 
 def test_the_table_of_features_is_complete():
     table = table_of_features()
-    assert set(table) == {*FEATURES, *REFUSED, *REFUSED_ELSEWHERE, *OTHERS}
+    translation = {*test_translation_options.WORKING, *test_translation_options.REFUSED}
+    assert set(table) == {*FEATURES, *REFUSED, *REFUSED_ELSEWHERE, *OTHERS, *translation}
     refused = {feature for feature, result in table.items() if result == "refused"}
-    assert refused == {*REFUSED, *REFUSED_ELSEWHERE}
+    assert refused == {*REFUSED, *REFUSED_ELSEWHERE, *test_translation_options.REFUSED}
 
 
 def test_update_vocab_keeps_known_tokens_and_starts_new_ones_fresh(toy, train, translate):
