@@ -6,6 +6,7 @@ wherever it first stumbles over it, some after loading a model and emptying the 
 
 import copy
 import functools
+import os
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +17,8 @@ import torch
 import yaml
 
 from onmt_define.errors import UserError
+from onmt_define.opennmt import corpora, texts
 
-FEATURE_SEPARATOR = "\uffe8"  # OpenNMT-py takes it for the mark between a word and its features
 OPTION_OF_FILE = {"src vocab": "src_vocab", "tgt vocab": "tgt_vocab"}
 
 
@@ -36,7 +37,7 @@ def patch_parser(parser_class: Any) -> None:
 
     @functools.wraps(validate_data)
     def checked_validate_data(cls: Any, opt: Namespace) -> None:
-        _require_corpora(yaml.safe_load(opt.data))
+        corpora.require_settings(yaml.safe_load(opt.data), opt)
         validate_data(cls, opt)
 
     @functools.wraps(validate_prepare_opts)
@@ -44,16 +45,27 @@ def patch_parser(parser_class: Any) -> None:
         cls: Any, opt: Namespace, build_vocab_only: bool = False
     ) -> None:
         if build_vocab_only:
-            if opt.n_sample in (0, 1):
+            if 0 <= opt.n_sample < 2:
                 raise UserError(f"n_sample is {opt.n_sample}, expected at least 2, or -1 for all")
             for option in ("src_vocab", "tgt_vocab"):
                 _require_folder(option, getattr(opt, option))
         validate_prepare_opts(cls, opt, build_vocab_only)
+        if build_vocab_only:
+            _require_new_vocabularies(opt)
+        elif not opt.train_from or opt.update_vocab:
+            for feature in range(opt.n_src_feats):
+                require_text(f"{opt.src_vocab}_feat{feature}", "src vocab")
+        corpora.require_texts(opt)
 
     @functools.wraps(validate_train_opts)
     def checked_validate_train_opts(cls: Any, opt: Namespace) -> None:
         validate_train_opts(cls, opt)
         _require_no_file_above("save_model", opt.save_model)
+        if opt.single_pass:
+            raise UserError(
+                "single_pass is on, with which OpenNMT-py 3.5.1 would train for ever: leave it out "
+                "and set train_steps"
+            )
         if opt.world_size > 1 and opt.early_stopping > 0:
             raise UserError(
                 f"early_stopping is {opt.early_stopping} with world_size {opt.world_size}, but "
@@ -121,11 +133,28 @@ def check_translation(opt: Namespace) -> None:
             "each; leave both out to translate on the CPU"
         )
     _require_folder("output", opt.output)
+    corpora.require_transforms("transforms", opt.transforms)
+    if "filtertoolong" in opt.transforms and opt.tgt is None:
+        raise UserError(
+            "transforms has filtertoolong, which looks at the target as well, expected tgt, or to "
+            "do without it"
+        )
     require_text(opt.src, "src")
+    features = texts.with_features(opt.n_src_feats, opt.src_feats_defaults)
+    counts = {opt.src: texts.count_lines("src", opt.src, features)}
     if opt.tgt is not None:
         require_text(opt.tgt, "tgt")
-    if opt.n_src_feats == 0:
-        _refuse_feature_separator(opt.src)
+        counts[opt.tgt] = texts.count_lines("tgt", opt.tgt)
+    corpora.require_as_many_lines("src and tgt", counts)
+
+
+def require_positions(opt: Namespace) -> None:
+    """Raise `UserError` for a line to translate that is longer than a model's positions."""
+    if opt.transforms:
+        return  # they may make it shorter, or longer
+    texts.count_lines("src", opt.src, texts.no_longer_than(texts.MOST_POSITIONS))
+    if opt.tgt is not None:
+        texts.count_lines("tgt", opt.tgt, texts.no_longer_than(texts.MOST_POSITIONS - 1))
 
 
 def require_text(path: str | None, info: str) -> None:
@@ -142,20 +171,7 @@ def require_text(path: str | None, info: str) -> None:
         if not any(line.strip() for line in file):
             raise UserError(f"{key}: {path} is empty or blank, expected text")
     if key in OPTION_OF_FILE.values():
-        _require_counts(key, path)
-
-
-def _require_counts(key: str, path: str) -> None:
-    """OpenNMT-py can't read back a token of white space alone, which its own command may write."""
-    lines = Path(path).read_bytes().decode("utf-8", errors="replace").split("\n")
-    first = lines[0].split(None, 1)
-    has_counts = len(first) == 2 and first[1].isdigit()
-    for number, line in enumerate(lines, start=1):
-        if has_counts and line and len(line.split(None, 1)) < 2:
-            raise UserError(
-                f"{key}: {path}, line {number} is {line!r}, expected a token, a tab and its count; "
-                "where the token is white space, take it out of the texts"
-            )
+        texts.require_vocabulary(key, path)
 
 
 class _OpenedWhenWritten:
@@ -193,14 +209,23 @@ def words_of(error: Exception) -> str:
     return " ".join(str(error).split()) or "the options don't fit together"
 
 
-def _require_corpora(corpora: Any) -> None:
-    if not isinstance(corpora, dict) or not corpora:
+def _require_new_vocabularies(opt: Namespace) -> None:
+    """OpenNMT-py counts all words before it looks at the files that it is to write."""
+    written = {"src_vocab": opt.src_vocab}
+    if not opt.share_vocab:
+        written["tgt_vocab"] = opt.tgt_vocab
+    if len({os.path.abspath(path) for path in written.values()}) < len(written):
         raise UserError(
-            f"data is {corpora!r}, expected names of corpora with path_src and path_tgt"
+            f"src_vocab and tgt_vocab are both {opt.src_vocab}, expected two files, or share_vocab"
         )
-    for name, corpus in corpora.items():
-        if not isinstance(corpus, dict) or not {"path_src", "path_txt"} & corpus.keys():
-            raise UserError(f"data.{name} is {corpus!r}, expected path_src and path_tgt in it")
+    read = [path for corpus in opt.data.values() for path in map(corpus.get, corpora.PATHS) if path]
+    for option, path in written.items():
+        if not os.path.exists(path):
+            continue
+        if any(os.path.samefile(path, text) for text in read):
+            raise UserError(f"{option} is {path}, a text of the corpora, expected another file")
+        if not opt.overwrite:
+            raise UserError(f"{option}: {path} exists, expected a new file, or -overwrite")
 
 
 def _require_folder(option: str, path: str | None) -> None:
@@ -213,14 +238,3 @@ def _require_no_file_above(option: str, path: str) -> None:
     above = next((folder for folder in Path(path).parents if folder.exists()), Path())
     if not above.is_dir():
         raise UserError(f"{option} is {path}, but {above} is a file, expected a folder")
-
-
-def _refuse_feature_separator(path: str) -> None:
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
-            if FEATURE_SEPARATOR.encode() in line:
-                raise UserError(
-                    f"src: {path}, line {number} has the character U+FFE8 ({FEATURE_SEPARATOR}), "
-                    "which OpenNMT-py takes for a feature separator, expected none with "
-                    "n_src_feats 0"
-                )

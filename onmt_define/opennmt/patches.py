@@ -83,6 +83,26 @@ def _patch_parser(module: ModuleType) -> None:
     input_checks.patch_parser(module.ArgumentParser)
 
 
+def _patch_data_iterator(module: ModuleType) -> None:
+    from onmt_define.opennmt import data_iterator  # not before OpenNMT-py is loaded
+
+    stopping.patch_data_iterator(module)
+    data_iterator.patch(module)
+
+
+def _patch_trainer(module: ModuleType) -> None:
+    from onmt_define.opennmt import data_iterator  # not before OpenNMT-py is loaded
+
+    stopping.patch_trainer(module)
+    data_iterator.patch_trainer(module)
+
+
+def _patch_translation(module: ModuleType) -> None:
+    from onmt_define.opennmt import data_iterator  # not before OpenNMT-py is loaded
+
+    data_iterator.patch_translations(module)
+
+
 def _patch_model_builder(module: ModuleType) -> None:
     from onmt_define.opennmt import model_building  # needs OpenNMT-py, which is loaded by now
 
@@ -145,13 +165,15 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "onmt.opts": _patch_options,
     "onmt.utils.parse": _patch_parser,
     "onmt.inference_engine": stock_repairs.patch_inference_engine,
-    "onmt.inputters.dynamic_iterator": stopping.patch_data_iterator,
+    "onmt.inputters.dynamic_iterator": _patch_data_iterator,
     "onmt.model_builder": _patch_model_builder,
     "onmt.train_single": _patch_training,
     "onmt.models.model": _patch_model,
     "onmt.models.model_saver": _patch_model_saver,
-    "onmt.trainer": stopping.patch_trainer,
+    "onmt.trainer": _patch_trainer,
     "onmt.bin.train": ranks.patch_train,
+    "onmt.modules.embeddings": stock_repairs.patch_positions,
+    "onmt.translate.translation": _patch_translation,
     "onmt.translate.translation_server": _patch_server,
     "onmt.bin.average_models": _patch_average_models,
     "onmt.bin.translate": input_checks.patch_translate,

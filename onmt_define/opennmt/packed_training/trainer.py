@@ -17,7 +17,6 @@ from onmt.utils.logging import logger
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._triton import has_triton
 
-from onmt_define.errors import UserError
 from onmt_define.opennmt.packed_training.attention import flash_runs_on
 from onmt_define.opennmt.packed_training.batches import (
     Corpus,
@@ -68,11 +67,6 @@ def _open_corpus(corpus: dict[str, Any], vocabs: Any, folder: Path) -> Corpus:
         open_token_file(path, vocabs[side], folder, logger.info)
         for path, side in zip(paths, ("src", "tgt"), strict=True)
     )
-    if len(source.lengths) != len(target.lengths):
-        raise UserError(
-            f"{paths[0]} has {len(source.lengths):,} lines and {paths[1]} has "
-            f"{len(target.lengths):,}: line by line they must be each other's translation"
-        )
     return Corpus(source, target, int(corpus["weight"]))
 
 
