@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+import yaml
 
 from onmt_define.errors import UserError
 from onmt_define.opennmt import texts
@@ -19,13 +20,19 @@ PATHS = ("path_src", "path_tgt", "path_align", "path_txt")
 LARGEST_WEIGHT = 1_000_000
 
 
-def require_settings(corpora: Any, opt: Namespace) -> None:
-    """Raise `UserError` for what can't be corpora.
+def require_settings(opt: Namespace) -> None:
+    """Raise `UserError` for `data` that can't be corpora.
 
     Args:
-        corpora: what `data` holds.
         opt: options of the command, some of which a transform reads from its corpus.
     """
+    try:
+        corpora = yaml.safe_load(opt.data)
+    except yaml.YAMLError as error:
+        raise UserError(
+            f"data is {opt.data}, expected names of corpora with path_src and path_tgt, without "
+            "quotation marks in them"
+        ) from error
     if not isinstance(corpora, dict) or not corpora:
         raise UserError(
             f"data is {corpora!r}, expected names of corpora with path_src and path_tgt"
@@ -79,7 +86,10 @@ def require_texts(opt: Namespace) -> None:
     """
     if torch.distributed.is_initialized():
         return  # a rank, whose parent has looked
+    writes_samples = getattr(opt, "dump_samples", opt.n_sample != 0)
     for name, corpus in opt.data.items():
+        if writes_samples and "/" in str(name):
+            raise UserError(f"data.{name} has a / in its name, expected none in a sample's file")
         if corpus.get("path_txt") is not None:
             texts.count_lines(f"data.{name}.path_txt", corpus["path_txt"])
             continue

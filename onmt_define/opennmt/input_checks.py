@@ -14,7 +14,6 @@ from types import ModuleType
 from typing import Any
 
 import torch
-import yaml
 
 from onmt_define.errors import UserError
 from onmt_define.opennmt import corpora, texts
@@ -37,7 +36,7 @@ def patch_parser(parser_class: Any) -> None:
 
     @functools.wraps(validate_data)
     def checked_validate_data(cls: Any, opt: Namespace) -> None:
-        corpora.require_settings(yaml.safe_load(opt.data), opt)
+        corpora.require_settings(opt)
         validate_data(cls, opt)
 
     @functools.wraps(validate_prepare_opts)
@@ -47,6 +46,11 @@ def patch_parser(parser_class: Any) -> None:
         if build_vocab_only:
             if 0 <= opt.n_sample < 2:
                 raise UserError(f"n_sample is {opt.n_sample}, expected at least 2, or -1 for all")
+            if opt.learn_subwords and opt.src_subword_type not in ("bpe", "sentencepiece"):
+                raise UserError(
+                    f"learn_subwords is on with src_subword_type {opt.src_subword_type}, expected "
+                    "bpe or sentencepiece"
+                )
             for option in ("src_vocab", "tgt_vocab"):
                 _require_folder(option, getattr(opt, option))
         validate_prepare_opts(cls, opt, build_vocab_only)
@@ -101,6 +105,23 @@ def patch_translate(module: ModuleType) -> None:
     module.translate = translate  # type: ignore[attr-defined]
 
 
+def patch_vocabulary(module: ModuleType) -> None:
+    """Let `onmt_build_vocab` write no vocabulary without words."""
+    original = module.build_vocab
+
+    @functools.wraps(original)
+    def build_vocab(*arguments: Any, **settings: Any) -> Any:
+        counters = original(*arguments, **settings)
+        if not all(counters[:2]):
+            raise UserError(
+                "data: no pair of lines is left to count words in, expected some that aren't blank "
+                "and that the transforms keep"
+            )
+        return counters
+
+    module.build_vocab = build_vocab  # type: ignore[attr-defined]
+
+
 def patch_translator(module: ModuleType) -> None:
     """Let a translation that fails leave the output file as it was."""
     original = module.build_translator
@@ -146,6 +167,9 @@ def check_translation(opt: Namespace) -> None:
         require_text(opt.tgt, "tgt")
         counts[opt.tgt] = texts.count_lines("tgt", opt.tgt)
     corpora.require_as_many_lines("src and tgt", counts)
+    for path in (*counts, *opt.models):
+        if os.path.exists(opt.output) and os.path.samefile(path, opt.output):
+            raise UserError(f"output is {opt.output}, which is read as well, expected another file")
 
 
 def require_positions(opt: Namespace) -> None:

@@ -41,6 +41,8 @@ def _patch_command(module: ModuleType) -> None:
             _require_torch()
             try:
                 original()
+            except ImportError as error:  # of a package that only some transforms need
+                raise UserError(str(error)) from error
             except OSError as error:
                 if error.filename is not None:
                     raise
@@ -176,6 +178,7 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "onmt.translate.translation": _patch_translation,
     "onmt.translate.translation_server": _patch_server,
     "onmt.bin.average_models": _patch_average_models,
+    "onmt.bin.build_vocab": input_checks.patch_vocabulary,
     "onmt.bin.translate": input_checks.patch_translate,
     "onmt.translate.translator": input_checks.patch_translator,
     "onmt.bin.release_model": _read_and_write_safely,

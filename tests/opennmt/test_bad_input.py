@@ -3,6 +3,7 @@
 import logging
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 import yaml
@@ -20,6 +21,7 @@ ALIGNED = {
 }
 FEATURES = {"n_src_feats": 1, "transforms": ["inferfeats"]}
 NO_FILE = {"path_src": "nowhere.src", "path_tgt": "train.tgt"}
+TEXT = {"path_src": "train.src", "path_tgt": "train.tgt"}
 EMPTY = {"path_src": "empty", "path_tgt": "empty"}
 
 
@@ -75,6 +77,10 @@ def refused(toy, stock, tmp_path, monkeypatch):
         ({"data": {"train": EMPTY}}, "data.train.path_src: empty is empty or blank, expected text"),
         ({"data": "train.src"}, "data is 'train.src', expected names of corpora with path_src"),
         ({"data": {"train": {"weight": 1}}}, "data.train is {'weight': 1}, expected path_src"),
+        (
+            {"data": {"train": {"path_src": "train.src"}}},
+            "data.train has no path_tgt, expected one with model_task seq2seq",
+        ),
         ({"gpu_ranks": [0]}, "gpu_ranks is [0], but 0 GPUs are visible here; leave it out"),
         ({"train_from": "."}, "error: . can't be read: Is a directory"),
         ({"embedding_type": "standard", "word_vec_size": 8}, "word_vec_size is 8, but a Transfo"),
@@ -111,11 +117,20 @@ def test_training(refused, changes, sentence):
         ),
         ({"path_src": "gaps"}, {"skip_empty_level": "error"}, "gaps, line 300 is blank, expected"),
         ({"path_src": ["train.src"]}, {}, "data.train.path_src is ['train.src'], expected the pa"),
-        ({"path_tgt": None}, {}, "data.train has no path_tgt, expected one with model_task seq2"),
         ({"weight": 0}, {}, "data.train.weight is 0, expected a whole number from 1 to 1,000,000"),
         ({"weight": -2}, {}, "data.train.weight is -2, expected a whole number"),
         ({"weight": 0.5}, {}, "data.train.weight is 0.5, expected a whole number"),
         ({"weight": "much"}, {}, "data.train.weight is 'much', expected a whole number"),
+        (
+            {},
+            {"n_sample": 2, "data": {"a/b": TEXT}, "save_data": "s"},
+            "data.a/b has a / in its name",
+        ),
+        (
+            {},
+            {"data": {'it\'s "it"': TEXT}},
+            "expected names of corpora with path_src and path_tgt",
+        ),
         ({"weigth": 2}, {}, "data.train has an unknown setting 'weigth', did you mean weight?"),
         ({"transforms": ["filter"]}, {}, "data.train.transforms has 'filter', expected some of ba"),
         ({"transforms": "prefix"}, {}, "data.train.transforms is 'prefix', expected a list"),
@@ -146,6 +161,12 @@ def test_training(refused, changes, sentence):
 )
 def test_corpora(refused, corpus, changes, sentence):
     assert sentence in refused("train", corpus=corpus, **changes)
+
+
+@pytest.mark.skipif(find_spec("sentencepiece") is not None, reason="sentencepiece is installed")
+def test_a_transform_whose_package_is_missing(refused):
+    printed = refused("train", corpus={"transforms": ["sentencepiece"]})
+    assert "error: No module named 'sentencepiece'" in printed
 
 
 def test_a_validation_without_any_pair(refused):
@@ -188,6 +209,15 @@ def test_words_that_a_command_has_no_use_for(refused, command, words, named):
             {"src_vocab": "both", "tgt_vocab": "./both"},
             "src_vocab and tgt_vocab are both both, expected two files, or share_vocab",
         ),
+        (
+            {"learn_subwords": True},
+            "learn_subwords is on with src_subword_type none, expected bpe or sentencepiece",
+        ),
+        (
+            {"transforms": ["filtertoolong"], "src_seq_length": 1},
+            "data: no pair of lines is left to count words in, expected some that aren't blank",
+        ),
+        ({"dump_samples": True, "data": {"a/b": TEXT}}, "data.a/b has a / in its name, expected"),
         ({"corpus": {"path_src": "latin"}}, "data.train.path_src: latin, line 2 isn't UTF-8"),
         ({"corpus": {"path_tgt": "valid.tgt"}}, "train.src has 300 lines and valid.tgt has 20"),
         (
@@ -217,6 +247,7 @@ def test_building_a_vocabulary(refused, changes, sentence):
         ("gpu", "0", "gpu is 0, but 0 GPUs are visible here; leave it out"),
         ("world_size", "2", "world_size is 2, but gpu_ranks is [], expected a GPU for each"),
         ("model", "nowhere.pt", "there is no file nowhere.pt"),
+        ("output", "valid.src", "output is valid.src, which is read as well, expected another fi"),
         ("output", "no/folder/hyp", "output is no/folder/hyp, but there is no folder no/folder"),
     ],
 )
