@@ -134,8 +134,8 @@ def patch_translations(module: ModuleType) -> None:
 def _make_empty(translation: Any) -> None:
     translation.srclen = 0
     translation.pred_sents = [[] for _ in translation.pred_sents]
-    translation.pred_scores = [score * 0 for score in translation.pred_scores]
-    translation.gold_score = translation.gold_score * 0
+    translation.pred_scores = [score - score for score in translation.pred_scores]
+    translation.gold_score = translation.gold_score - translation.gold_score
     if translation.gold_sent is not None:
         translation.gold_sent = []
     if translation.word_aligns is not None:

@@ -56,7 +56,7 @@ def patch_parser(parser_class: Any) -> None:
         validate_prepare_opts(cls, opt, build_vocab_only)
         if build_vocab_only:
             _require_new_vocabularies(opt)
-        elif not opt.train_from or opt.update_vocab:
+        elif not getattr(opt, "train_from", None) or opt.update_vocab:
             for feature in range(opt.n_src_feats):
                 require_text(f"{opt.src_vocab}_feat{feature}", "src vocab")
         corpora.require_texts(opt)
