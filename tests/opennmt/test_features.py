@@ -217,7 +217,7 @@ def test_lora_on_a_trained_model(toy, train):
     status, printed, model = train({}, name="base")
     assert status == 0, printed
     adapters = {"lora_layers": ["linear_query", "linear_values"], "lora_rank": 2}
-    settings = ("-train_from", model, "-override_opts", "-reset_optim", "all")
+    settings = ("-train_from", model, "-reset_optim", "all")
     status, printed, adapted = train({**adapters, "override_opts": True}, *settings)
     assert status == 0, printed
     weights = load(adapted)["model"]
