@@ -58,6 +58,8 @@ class CheckpointFolder:
             return None
 
     def prune(self, keep: int) -> None:
-        """Delete all but the newest `keep`."""
+        """Delete all but the newest `keep`; none if that is -1, as OpenNMT-py has it."""
+        if keep < 0:
+            return
         for _, path in self.by_step()[keep:]:
             path.unlink()

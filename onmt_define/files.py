@@ -39,6 +39,15 @@ def complete_or_absent(path: str | Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def require_other_file(output: Path, *inputs: str | Path) -> None:
+    """Raise `UserError` for an output that is a folder or one of the models it is made of."""
+    if output.is_dir():
+        raise UserError(f"--output is the folder {output}, expected a file in it")
+    for path in inputs:
+        if output.exists() and Path(path).exists() and output.samefile(path):
+            raise UserError(f"--output is the model {path} itself, expected another file")
+
+
 def _remove_what_killed_writers_left(final: Path) -> None:
     for path in final.parent.iterdir():
         writer = path.name.removeprefix(f".{final.name}.").removesuffix(".part")

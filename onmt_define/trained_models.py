@@ -105,7 +105,8 @@ def _language_model(path: Path) -> TrainedLanguageModel:
 
 
 def _opennmt_model(path: Path, checkpoint: dict[str, Any]) -> OpenNMTModel:
-    from onmt_define.opennmt.input_layers import input_layers, misfit, with_weights
+    from onmt_define.opennmt.input_layers import input_layers, misfit
+    from onmt_define.opennmt.safetensors_files import with_weights
 
     embedding_type = checkpoint_files.embedding_type(checkpoint)
     try:

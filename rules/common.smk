@@ -25,9 +25,9 @@ from onmt_define.workflow.plan import (
     check_user_files,
     language_model_settings,
     training_options,
+    translation_settings,
     user_files,
 )
-from onmt_define.workflow.training_config import resolve_training
 
 CONFIG_FILE = str((workflow.configfiles or ["the command line"])[-1])
 

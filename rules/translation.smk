@@ -23,14 +23,7 @@ rule training_config:
     params:
         # Snakemake compares only parameters that don't look at the output.
         settings=lambda wildcards: json.dumps(
-            resolve_training(
-                training_options(CONFIG, wildcards.run),
-                bpe_dir=BPE,
-                output_dir=RUN.format(**wildcards),
-                source_language=SOURCE,
-                target_language=TARGET,
-                seed=int(wildcards.seed),
-            )
+            translation_settings(CONFIG, wildcards.run, int(wildcards.seed))
         ),
     shell:
         "printf %s {params.settings:q} | python {SCRIPTS:q}/write_settings.py --output {output:q} 2> {log:q}"

@@ -90,7 +90,12 @@ def test_a_disk_too_small_stops_the_run(config: dict, monkeypatch: pytest.Monkey
 def checkpoint(folder: Path, step: int, value: float) -> None:
     weights = {"weight": torch.full((2,), value)}
     # One tensor in both places, as where the classifier is tied to a table.
-    content = {"model": weights, "generator": dict(weights), "vocab": {}, "optim": {}}
+    content = {
+        "model": weights,
+        "generator": dict(weights),
+        "vocab": {"src": [], "tgt": []},
+        "optim": {},
+    }
     content["opt"] = Namespace(embedding_type="standard")
     folder.mkdir(exist_ok=True)
     torch.save(content, folder / f"checkpoint_step_{step}.pt")

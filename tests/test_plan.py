@@ -19,9 +19,9 @@ from onmt_define.lm.paper_runs import paper_run
 from onmt_define.workflow import costs
 from onmt_define.workflow.commands import SNAKEFILE, run_plan
 from onmt_define.workflow.config import complete_config, corpus_folders
-from onmt_define.workflow.plan import training_options
+from onmt_define.workflow.plan import translation_folder, translation_settings
+from onmt_define.workflow.same_training import begin
 from onmt_define.workflow.sources import SOURCES
-from onmt_define.workflow.training_config import resolve_training
 
 GIB = 2**30
 # With two vocabularies of 32,000, counted in the models that OpenNMT-py builds of the options.
@@ -115,14 +115,7 @@ def write_raw(config: dict, *, but: tuple[str, ...] = ()) -> None:
 def finish(folder: str, config: dict) -> None:
     """What a finished training of the first run's first seed leaves, as far as a plan looks."""
     completed = complete_config(config, "config.yaml")
-    settings = resolve_training(
-        training_options(completed, "standard"),
-        bpe_dir=corpus_folders(completed)[2],
-        output_dir=folder,
-        source_language="en",
-        target_language="de",
-        seed=1,
-    )
+    settings = translation_settings(completed, "standard", 1)
     sparse(f"{folder}/record.json")
     Path(folder, "train.yaml").write_text(yaml.safe_dump(settings), "utf-8")
 
@@ -266,6 +259,18 @@ def test_the_speed_of_another_seed_is_that_of_all_its_gpus(
 def test_a_run_that_would_not_start_has_no_plan(config: dict, change: dict, sentence: str) -> None:
     config["translation"]["training"] |= change
     with pytest.raises(UserError, match=sentence):
+        plan(config)
+
+
+def test_other_settings_for_a_training_that_was_begun_have_no_plan(config: dict) -> None:
+    completed = complete_config(config, "config.yaml")
+    folder = translation_folder(completed, "standard", 2)
+    (folder / "checkpoints").mkdir(parents=True)
+    begin(folder, translation_settings(completed, "standard", 2))
+    config["translation"]["training"]["train_steps"] += 1000
+    assert plan(config)
+    config["translation"]["training"]["warmup_steps"] = 17
+    with pytest.raises(UserError, match=r"standard/seed2 was begun with warmup_steps: .* says 17;"):
         plan(config)
 
 

@@ -19,7 +19,9 @@ def refused(tmp_path, monkeypatch, capsys):
     (tmp_path / "text").write_text("a\n")
     (tmp_path / "empty").touch()
     options = argparse.Namespace(encoder_type="transformer")
-    torch.save({"opt": options, "vocab": {}, "model": {}}, tmp_path / "translation.pt")
+    torch.save(
+        {"opt": options, "vocab": {"src": [], "tgt": []}, "model": {}}, tmp_path / "translation.pt"
+    )
     before = sorted(tmp_path.rglob("*"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))

@@ -107,7 +107,13 @@ def test_resolved_training_names_files_and_seed():
 
 
 def save_checkpoint(path, **parts):
-    content = {"model": {}, "generator": {}, "vocab": {}, "opt": Namespace(), "optim": {}}
+    content = {
+        "model": {},
+        "generator": {},
+        "vocab": {"src": [], "tgt": []},
+        "opt": Namespace(),
+        "optim": {},
+    }
     torch.save({**content, **parts}, path)
 
 
@@ -164,11 +170,12 @@ def test_a_hostile_checkpoint_does_not_run(tmp_path, monkeypatch):
     assert not (tmp_path / "hostile-ran").exists()
 
 
-def test_old_checkpoints_are_pruned(tmp_path):
+@pytest.mark.parametrize(("keep", "kept"), [(2, [100, 30]), (-1, [100, 30, 20, 10])])
+def test_old_checkpoints_are_pruned(tmp_path, keep, kept):
     for step in (10, 20, 30, 100):
         save_checkpoint(tmp_path / f"checkpoint_step_{step}.pt")
-    opennmt_checkpoints(tmp_path).prune(keep=2)
-    assert [step for step, _ in opennmt_checkpoints(tmp_path).by_step()] == [100, 30]
+    opennmt_checkpoints(tmp_path).prune(keep)
+    assert [step for step, _ in opennmt_checkpoints(tmp_path).by_step()] == kept
 
 
 def test_parameters_are_counted_once_and_without_positions():

@@ -250,6 +250,13 @@ def test_from_the_users_files_to_the_report(finished, tmp_path):
     planned = snakemake(project, "--dry-run", "--configfile", tmp_path / "config.yaml")
     assert "mt/define/seed1/model.pt" in planned.stdout + planned.stderr
     assert "mt/standard/seed1/model.pt, " not in planned.stdout + planned.stderr
+
+    # But not while there are checkpoints of the other one, and nothing is lost by asking.
+    refused = snakemake(project, "--configfile", tmp_path / "config.yaml")
+    assert refused.returncode != 0
+    assert "was begun with define_expand_dim: 32, but the run says 48" in refused.stderr
+    assert (seed / "model.pt").read_bytes() == before
+    shutil.rmtree(seed / "checkpoints")
     printed = plan(project, tmp_path / "config.yaml")
     assert re.search(r"^train_translation +1$", printed, re.M)
     assert "  standard seed 1: done\n" in printed

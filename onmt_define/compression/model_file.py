@@ -15,7 +15,7 @@ from onmt_define.embeddings.dimensions import require_between
 from onmt_define.embeddings.input_layer import InputLayer
 from onmt_define.embeddings.packed_codes import MAX_BITS
 from onmt_define.errors import UserError
-from onmt_define.files import complete_or_absent
+from onmt_define.files import complete_or_absent, require_other_file
 from onmt_define.progress_line import time_left
 from onmt_define.trained_models import COMPRESSED, read_model
 
@@ -35,11 +35,10 @@ def compress_file(
     """
     path, output = Path(path), Path(output)
     check_sizes(codebooks, codes)
+    require_other_file(output, path)
     model = read_model(path)
     if model.embedding_type == COMPRESSED:
         raise UserError(f"{path} is compressed already, expected the model that it was made of")
-    if output.exists() and output.samefile(path):
-        raise UserError(f"--output is the model {path} itself, expected another file")
     torch.manual_seed(seed)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     started = time.monotonic()

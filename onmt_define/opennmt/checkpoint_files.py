@@ -73,6 +73,11 @@ def check(checkpoint: Any, path: str | Path) -> dict[str, Any]:
             f"{path} isn't a whole checkpoint of OpenNMT-py: opt is {found[0]} and vocab is "
             f"{found[1]}, expected options and vocabularies"
         )
+    if not {"src", "tgt"} <= checkpoint["vocab"].keys():
+        raise UserError(
+            f"{path} isn't a whole checkpoint of OpenNMT-py: vocab holds "
+            f"{_describe(checkpoint['vocab'])}, expected src and tgt"
+        )
     if getattr(options, "model_type", None) == MODEL_TYPE_ON_DISK:
         options.model_type = MODEL_TYPE
     if embedding_type(checkpoint) == "define" and not hasattr(options, "define_activation"):

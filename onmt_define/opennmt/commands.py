@@ -1,4 +1,4 @@
-"""`onmt_define fold` and `onmt_define doctor`: what the plug-in has beside the stock commands."""
+"""`onmt_define fold`, `merge-lora` and `doctor`: what the plug-in has beside the stock commands."""
 
 import argparse
 import sys
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def add_commands(subparsers: Any) -> None:
-    """Register `fold` and `doctor` below a command's subparsers."""
+    """Register them below a command's subparsers."""
     fold = subparsers.add_parser(
         "fold",
         help="turn a trained OpenNMT-py model into a plain one that needs no plug-in",
@@ -16,6 +16,16 @@ def add_commands(subparsers: Any) -> None:
     fold.add_argument("model", help="checkpoint of onmt_train")
     fold.add_argument("-o", "--output", required=True, metavar="FILE", help="plain model to write")
     fold.set_defaults(function=run_fold)
+    merge = subparsers.add_parser(
+        "merge-lora",
+        help="put LoRA adapters into the OpenNMT-py model that they were trained on",
+        description="A checkpoint of onmt_train with lora_layers holds the adapters alone. Write "
+        "a whole model with them in it, which translates, trains and folds as any other.",
+    )
+    merge.add_argument("base", help="the model that the training began from (train_from)")
+    merge.add_argument("adapted", help="checkpoint of the training with lora_layers")
+    merge.add_argument("-o", "--output", required=True, metavar="FILE", help="model to write")
+    merge.set_defaults(function=run_merge_lora)
     doctor = subparsers.add_parser(
         "doctor",
         help="say what is installed, what the stock commands see, and what to mend",
@@ -29,6 +39,13 @@ def run_fold(arguments: argparse.Namespace) -> None:
     from onmt_define.opennmt.folding import fold_file
 
     print(fold_file(arguments.model, arguments.output))
+
+
+def run_merge_lora(arguments: argparse.Namespace) -> None:
+    """Carry out `merge-lora`."""
+    from onmt_define.opennmt.lora import merge_lora_files
+
+    print(merge_lora_files(arguments.base, arguments.adapted, arguments.output))
 
 
 def run_doctor(arguments: argparse.Namespace) -> None:

@@ -12,16 +12,16 @@ from typing import Any
 import torch
 
 from onmt_define.errors import UserError
-from onmt_define.files import complete_or_absent
+from onmt_define.files import complete_or_absent, require_other_file
 from onmt_define.opennmt import checkpoint_files
 from onmt_define.opennmt.factorised_classifier import fold_classifier
 from onmt_define.opennmt.input_layers import (
     WORD_TABLE,
     input_layers,
-    load_whole,
     misfit,
     without_word_tables,
 )
+from onmt_define.opennmt.safetensors_files import load_whole
 
 
 def fold_file(model: str | Path, output: str | Path) -> str:
@@ -31,14 +31,11 @@ def fold_file(model: str | Path, output: str | Path) -> str:
         UserError: a checkpoint that can't be read, is plain already or holds no whole model.
     """
     model, output = Path(model), Path(output)
+    require_other_file(output, model)
     checkpoint = load_whole(model)
     embedding_type = checkpoint_files.embedding_type(checkpoint)
     if embedding_type == checkpoint_files.STANDARD:
         raise UserError(f"{model} is a plain model already, there is nothing to fold")
-    if output.is_dir():
-        raise UserError(f"--output is the folder {output}, expected a file in it")
-    if output.exists() and output.samefile(model):
-        raise UserError(f"--output is the model {model} itself, expected another file")
     try:
         folded = fold(checkpoint)
     except (RuntimeError, KeyError, ValueError) as error:

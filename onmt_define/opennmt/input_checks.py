@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from onmt_define.errors import UserError
-from onmt_define.opennmt import corpora, texts
+from onmt_define.opennmt import corpora, lora, texts, vocabulary_building
 
 OPTION_OF_FILE = {"src vocab": "src_vocab", "tgt vocab": "tgt_vocab"}
 
@@ -44,18 +44,12 @@ def patch_parser(parser_class: Any) -> None:
         cls: Any, opt: Namespace, build_vocab_only: bool = False
     ) -> None:
         if build_vocab_only:
-            if 0 <= opt.n_sample < 2:
-                raise UserError(f"n_sample is {opt.n_sample}, expected at least 2, or -1 for all")
-            if opt.learn_subwords and opt.src_subword_type not in ("bpe", "sentencepiece"):
-                raise UserError(
-                    f"learn_subwords is on with src_subword_type {opt.src_subword_type}, expected "
-                    "bpe or sentencepiece"
-                )
+            vocabulary_building.require_options(opt)
             for option in ("src_vocab", "tgt_vocab"):
                 _require_folder(option, getattr(opt, option))
         validate_prepare_opts(cls, opt, build_vocab_only)
         if build_vocab_only:
-            _require_new_vocabularies(opt)
+            vocabulary_building.require_new_files(opt)
         elif not getattr(opt, "train_from", None) or opt.update_vocab:
             for feature in range(opt.n_src_feats):
                 require_text(f"{opt.src_vocab}_feat{feature}", "src vocab")
@@ -76,10 +70,11 @@ def patch_parser(parser_class: Any) -> None:
                 "OpenNMT-py stops only its first rank, for which the others would wait for ever: "
                 "set early_stopping to 0, or train on one GPU"
             )
+        # What is wrong with the model comes before what is wrong with this machine.
+        cls.update_model_opts(opt)
+        cls.validate_model_opts(opt)
+        lora.check_training(opt)
         if torch.cuda.device_count() < len(opt.gpu_ranks):
-            # What is wrong on every machine comes first.
-            cls.update_model_opts(opt)
-            cls.validate_model_opts(opt)
             raise UserError(
                 f"gpu_ranks is {opt.gpu_ranks}, but {torch.cuda.device_count()} GPUs are visible "
                 "here; leave it out to train on the CPU"
@@ -103,23 +98,6 @@ def patch_translate(module: ModuleType) -> None:
         original(opt)
 
     module.translate = translate  # type: ignore[attr-defined]
-
-
-def patch_vocabulary(module: ModuleType) -> None:
-    """Let `onmt_build_vocab` write no vocabulary without words."""
-    original = module.build_vocab
-
-    @functools.wraps(original)
-    def build_vocab(*arguments: Any, **settings: Any) -> Any:
-        counters = original(*arguments, **settings)
-        if not all(counters[:2]):
-            raise UserError(
-                "data: no pair of lines is left to count words in, expected some that aren't blank "
-                "and that the transforms keep"
-            )
-        return counters
-
-    module.build_vocab = build_vocab  # type: ignore[attr-defined]
 
 
 def patch_translator(module: ModuleType) -> None:
@@ -231,25 +209,6 @@ def _in_a_sentence(check: Callable[..., None]) -> Callable[..., None]:
 def words_of(error: Exception) -> str:
     """One line of what an error says; a bare assertion says nothing."""
     return " ".join(str(error).split()) or "the options don't fit together"
-
-
-def _require_new_vocabularies(opt: Namespace) -> None:
-    """OpenNMT-py counts all words before it looks at the files that it is to write."""
-    written = {"src_vocab": opt.src_vocab}
-    if not opt.share_vocab:
-        written["tgt_vocab"] = opt.tgt_vocab
-    if len({os.path.abspath(path) for path in written.values()}) < len(written):
-        raise UserError(
-            f"src_vocab and tgt_vocab are both {opt.src_vocab}, expected two files, or share_vocab"
-        )
-    read = [path for corpus in opt.data.values() for path in map(corpus.get, corpora.PATHS) if path]
-    for option, path in written.items():
-        if not os.path.exists(path):
-            continue
-        if any(os.path.samefile(path, text) for text in read):
-            raise UserError(f"{option} is {path}, a text of the corpora, expected another file")
-        if not opt.overwrite:
-            raise UserError(f"{option}: {path} exists, expected a new file, or -overwrite")
 
 
 def _require_folder(option: str, path: str | None) -> None:

@@ -10,28 +10,9 @@ from onmt_define.embeddings.input_layer import InputLayer
 from onmt_define.errors import UserError
 from onmt_define.opennmt import checkpoint_files
 from onmt_define.opennmt.registry import build_embedding
-from onmt_define.opennmt.safetensors_files import read_weights
 
 WORD_TABLE = "embeddings.make_embedding.emb_luts.0."
 SIDES = {"encoder": "src", "decoder": "tgt"}
-
-
-def load_whole(path: Path) -> dict[str, Any]:
-    """Read a checkpoint with all its weights, wherever they lie.
-
-    Raises:
-        UserError: see `checkpoint_files.load`; or the file holds no whole model.
-    """
-    return with_weights(checkpoint_files.load(path), path)
-
-
-def with_weights(checkpoint: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Add the weights that `save_format: safetensors` left in another file."""
-    if "model" not in checkpoint:
-        checkpoint.update(read_weights(path))
-    if not checkpoint["generator"]:
-        raise UserError(f"{path} holds LoRA weights alone, expected a checkpoint of a whole model")
-    return checkpoint
 
 
 def misfit(path: Path, error: Exception) -> UserError:

@@ -6,18 +6,27 @@ encoding and the dropout. Only the word table is exchanged; all else stays its o
 
 import functools
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+import torch
 from onmt.utils.logging import logger
 from torch import nn
 
 from onmt_define.errors import UserError
+from onmt_define.opennmt import lora
 from onmt_define.opennmt.embedding_types import STANDARD
 from onmt_define.opennmt.factorised_classifier import FactorisedClassifier
 from onmt_define.opennmt.input_checks import words_of
 from onmt_define.opennmt.registry import build_embedding
 from onmt_define.opennmt.vocabulary_update import use_embeddings_from_checkpoint
+
+# What OpenNMT-py raises where options, or weights and vocabularies, don't fit together.
+MISFITS = (
+    *(AssertionError, AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError),
+)
 
 
 def patch(module: ModuleType) -> None:
@@ -26,6 +35,7 @@ def patch(module: ModuleType) -> None:
     build_decoder_with_embeddings = module.build_decoder_with_embeddings
     build_base_model = module.build_base_model
     build_model = module.build_model
+    load_test_model = module.load_test_model
     use_standard_embeddings_from_checkpoint = module.use_embeddings_from_checkpoint
 
     @functools.wraps(build_embeddings)
@@ -71,16 +81,20 @@ def patch(module: ModuleType) -> None:
             raise UserError(
                 f"update_vocab can't be combined with save_format safetensors ({opt.train_from})"
             )
-        try:
+        with _in_a_sentence("the model" if starts_new else opt.train_from):
             model = build_model(model_opt, opt, vocabs, checkpoint, device_id)
-        except AssertionError as error:
-            raise UserError(f"the model can't be built: {words_of(error)}") from error
-        _require_lora_layers(model, model_opt)
+        lora.prepare_training(model, model_opt)
         if starts_new and _is_registered(model_opt):
             _initialise(model)
         logger.info(describe(model, model_opt))
         return model
 
+    @functools.wraps(load_test_model)
+    def load_fitting_model(opt: Namespace, device_id: int = 0, model_path: Any = None) -> Any:
+        with _in_a_sentence(model_path or opt.models[0]):
+            return load_test_model(opt, device_id, model_path)
+
+    module.load_test_model = load_fitting_model  # type: ignore[attr-defined]
     module.build_embeddings = registered_build_embeddings  # type: ignore[attr-defined]
     module.build_decoder_with_embeddings = registered_build_decoder  # type: ignore[attr-defined]
     module.build_base_model = registered_build_base_model  # type: ignore[attr-defined]
@@ -90,14 +104,15 @@ def patch(module: ModuleType) -> None:
     )
 
 
-def _require_lora_layers(model: Any, opt: Namespace) -> None:
-    """Training without one would end with a checkpoint without weights."""
-    layers = [*(opt.lora_layers or []), *["embeddings"] * bool(opt.lora_embedding)]
-    if layers and not any("lora_" in name for name, _ in model.named_parameters()):
-        raise UserError(
-            f"lora_layers is {opt.lora_layers} with lora_rank {opt.lora_rank}, which changes no "
-            "layer of the model, expected names such as linear_query and a rank of at least 1"
-        )
+@contextmanager
+def _in_a_sentence(what: str) -> Iterator[None]:
+    """Name the file, or the model, that can't be built in place of a traceback."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except MISFITS as error:
+        raise UserError(f"{what} can't be built from its options: {words_of(error)}") from error
 
 
 def _is_registered(opt: Namespace) -> bool:

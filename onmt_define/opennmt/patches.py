@@ -13,11 +13,13 @@ from onmt_define.errors import UserError, exit_on_user_error
 from onmt_define.opennmt import (
     checkpoint_files,
     input_checks,
+    lora,
     options,
     ranks,
     safetensors_files,
     stock_repairs,
     stopping,
+    vocabulary_building,
 )
 
 OLDEST_TORCH = (2, 6)
@@ -111,10 +113,6 @@ def _patch_model_builder(module: ModuleType) -> None:
     model_building.patch(module)
 
 
-def _read_and_write_safely(module: ModuleType) -> None:
-    module.torch = checkpoint_files.TorchForCheckpoints()  # type: ignore[attr-defined]
-
-
 def _patch_training(module: ModuleType) -> None:
     from onmt_define.opennmt.packed_training import support  # not before OpenNMT-py is loaded
 
@@ -127,8 +125,17 @@ def _patch_model(module: ModuleType) -> None:
 
 
 def _patch_model_saver(module: ModuleType) -> None:
-    _read_and_write_safely(module)
+    module.torch = checkpoint_files.TorchForCheckpoints()  # type: ignore[attr-defined]
     safetensors_files.patch_saver(module)
+    original = module.load_checkpoint
+
+    @functools.wraps(original)
+    def load_checkpoint(ckpt_path: str) -> dict[str, Any]:
+        checkpoint = original(ckpt_path)
+        lora.require_whole(checkpoint, ckpt_path)
+        return checkpoint
+
+    module.load_checkpoint = load_checkpoint  # type: ignore[attr-defined]
 
 
 def _patch_average_models(module: ModuleType) -> None:
@@ -147,6 +154,10 @@ def _patch_average_models(module: ModuleType) -> None:
             ) from error
 
     module.average_models = average_models  # type: ignore[attr-defined]
+
+
+def _patch_release_model(module: ModuleType) -> None:
+    module.torch = stock_repairs.TorchForRelease()  # type: ignore[attr-defined]
 
 
 def _patch_server(module: ModuleType) -> None:
@@ -178,8 +189,8 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "onmt.translate.translation": _patch_translation,
     "onmt.translate.translation_server": _patch_server,
     "onmt.bin.average_models": _patch_average_models,
-    "onmt.bin.build_vocab": input_checks.patch_vocabulary,
+    "onmt.bin.build_vocab": vocabulary_building.patch,
     "onmt.bin.translate": input_checks.patch_translate,
     "onmt.translate.translator": input_checks.patch_translator,
-    "onmt.bin.release_model": _read_and_write_safely,
+    "onmt.bin.release_model": _patch_release_model,
 }

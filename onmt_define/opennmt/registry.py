@@ -20,6 +20,8 @@ from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Any
 
+from onmt_define.errors import UserError
+
 ENTRY_POINT_GROUP = "onmt_define.embeddings"
 
 _classes: dict[str, Any] = {}
@@ -44,9 +46,18 @@ def register_embedding(name: str) -> Callable[[type], type]:
 def build_embedding(
     opt: Namespace, num_embeddings: int, embedding_dim: int, padding_idx: int
 ) -> Any:
-    """The embedding module that `opt.embedding_type` names, built from the options."""
-    cls = embedding_types()[opt.embedding_type]
-    return cls.from_opt(opt, num_embeddings, embedding_dim, padding_idx)
+    """The embedding module that `opt.embedding_type` names, built from the options.
+
+    Raises:
+        UserError: if no installed package registers that type.
+    """
+    types = embedding_types()
+    if opt.embedding_type not in types:
+        raise UserError(
+            f"embedding_type is {opt.embedding_type!r}, which no installed package registers, "
+            f"expected one of {', '.join(sorted(types))}"
+        )
+    return types[opt.embedding_type].from_opt(opt, num_embeddings, embedding_dim, padding_idx)
 
 
 def embedding_types() -> dict[str, Any]:

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from onmt_define.errors import UserError
+from onmt_define.opennmt import checkpoint_files, lora
 
 
 def patch_loader(module: ModuleType) -> None:
@@ -60,6 +61,27 @@ class _WithCopiedState:
 
     def state_dict(self) -> dict[str, Any]:
         return {name: value.clone() for name, value in self._model.state_dict().items()}
+
+
+def load_whole(path: str | Path) -> dict[str, Any]:
+    """Read a checkpoint with all its weights, wherever they lie.
+
+    Raises:
+        UserError: see `checkpoint_files.load`; or the file holds no whole model.
+    """
+    return with_weights(checkpoint_files.load(path), Path(path))
+
+
+def with_weights(checkpoint: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Add the weights that `save_format: safetensors` left in another file.
+
+    Raises:
+        UserError: if there is no whole model in either.
+    """
+    lora.require_whole(checkpoint, path)
+    if "model" not in checkpoint:
+        checkpoint.update(read_weights(path))
+    return checkpoint
 
 
 def read_weights(checkpoint: Path) -> dict[str, dict[str, Any]]:

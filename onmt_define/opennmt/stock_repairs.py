@@ -16,7 +16,7 @@ from typing import Any
 from torch import nn
 
 from onmt_define.errors import UserError
-from onmt_define.opennmt import checkpoint_files, input_checks, texts
+from onmt_define.opennmt import checkpoint_files, input_checks, safetensors_files, texts
 
 
 def patch_loader(module: ModuleType) -> None:
@@ -120,7 +120,16 @@ class TorchForAveraging(checkpoint_files.TorchForCheckpoints):
 
     @staticmethod
     def load(path: str, map_location: Any = None) -> dict[str, Any]:
-        """A checkpoint whose classifier has tensors of its own."""
-        checkpoint = checkpoint_files.load(path)
+        """A checkpoint with its weights, whose classifier has tensors of its own."""
+        checkpoint = safetensors_files.load_whole(path)
         classifier = {name: weight.clone() for name, weight in checkpoint["generator"].items()}
         return {**checkpoint, "generator": classifier}
+
+
+class TorchForRelease(checkpoint_files.TorchForCheckpoints):
+    """Stands for `torch` in `onmt.bin.release_model`: the one file that it writes holds all."""
+
+    @staticmethod
+    def load(path: str, map_location: Any = None) -> dict[str, Any]:
+        """A checkpoint with its weights."""
+        return safetensors_files.load_whole(path)

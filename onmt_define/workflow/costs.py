@@ -20,9 +20,13 @@ from onmt_define.errors import UserError
 from onmt_define.lm.paper_runs import paper_run
 from onmt_define.paper.published import find_row, merge
 from onmt_define.workflow.config import corpus_folders, corpus_splits, languages
-from onmt_define.workflow.plan import training_options, user_files
+from onmt_define.workflow.plan import (
+    training_options,
+    translation_folder,
+    translation_settings,
+    user_files,
+)
 from onmt_define.workflow.sources import download_sizes, training_lines
-from onmt_define.workflow.training_config import resolve_training
 
 GIB = 2**30
 RAW_BYTES_A_PAIR = 311
@@ -222,7 +226,7 @@ def _translations(config: dict[str, Any]) -> Iterator[Training]:
         )
         hours_a_step = _tokens_a_step(options) / speed / 3600
         for seed in run["seeds"]:
-            place = folder / f"seed{seed}"
+            place = translation_folder(config, run["name"], seed)
             there, step = _bytes_in(place), min(_newest_step(place), options["train_steps"])
             end, peak = (
                 (tables + at_work) * (kept * BYTES_A_WEIGHT_WITH_ADAM + models * BYTES_A_WEIGHT)
@@ -230,7 +234,7 @@ def _translations(config: dict[str, Any]) -> Iterator[Training]:
             )
             yield Training(
                 f"{run['name']} seed {seed}",
-                _is_trained(config, place, options, seed),
+                _is_trained(config, run["name"], seed),
                 (options["train_steps"] - step) * hours_a_step,
                 max(0, end - there),
                 max(0, peak - there),
@@ -238,28 +242,22 @@ def _translations(config: dict[str, Any]) -> Iterator[Training]:
             )
 
 
-def _is_trained(config: dict[str, Any], place: Path, options: dict[str, Any], seed: int) -> bool:
+def _is_trained(config: dict[str, Any], run_name: str, seed: int) -> bool:
     """Whether the training is finished, and was one with these very settings."""
-    written = place / "train.yaml"
-    if not (place / "record.json").exists() or not written.exists():
+    folder = translation_folder(config, run_name, seed)
+    written = folder / "train.yaml"
+    if not (folder / "record.json").exists() or not written.exists():
         return False
-    source, target = languages(config)
-    settings = resolve_training(
-        options,
-        bpe_dir=corpus_folders(config)[2],
-        output_dir=str(place),
-        source_language=source,
-        target_language=target,
-        seed=seed,
-    )
+    settings = translation_settings(config, run_name, seed)
     return yaml.safe_load(written.read_text(encoding="utf-8")) == settings
 
 
 def _checkpoints(options: dict[str, Any]) -> tuple[int, int]:
     """How many are kept at the end, and how many there are at the most before."""
     kept = options.get("keep_checkpoint", -1)
-    if kept < 1:
-        return 1, max(1, options["train_steps"] // options.get("save_checkpoint_steps", 5000))
+    if kept < 1:  # all of them
+        saved = max(1, options["train_steps"] // options.get("save_checkpoint_steps", 5000))
+        return saved, saved
     return kept, kept + 1  # the newest is saved before the oldest goes
 
 

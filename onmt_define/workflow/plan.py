@@ -7,13 +7,34 @@ from typing import Any
 from onmt_define.errors import UserError
 from onmt_define.lm.paper_runs import paper_run
 from onmt_define.paper.published import merge
+from onmt_define.workflow.config import corpus_folders, languages
 from onmt_define.workflow.downloads import check_mirror
 from onmt_define.workflow.gpus import require_gpus, visible_gpus
+from onmt_define.workflow.same_training import check_same_training
+from onmt_define.workflow.training_config import resolve_training
 
 
 def training_options(config: dict[str, Any], run_name: str) -> dict[str, Any]:
     """The OpenNMT-py options of a translation run: those of all runs, then its own."""
     return {**config["translation"]["training"], **_run(config, "translation", run_name)["options"]}
+
+
+def translation_settings(config: dict[str, Any], run_name: str, seed: int) -> dict[str, Any]:
+    """All that `onmt_train` is told for a translation run's training with one seed."""
+    source, target = languages(config)
+    return resolve_training(
+        training_options(config, run_name),
+        bpe_dir=corpus_folders(config)[2],
+        output_dir=translation_folder(config, run_name, seed),
+        source_language=source,
+        target_language=target,
+        seed=seed,
+    )
+
+
+def translation_folder(config: dict[str, Any], run_name: str, seed: int) -> Path:
+    """Where that training writes."""
+    return Path("results", config["name"], "mt", run_name, f"seed{seed}")
 
 
 def language_model_settings(
@@ -134,6 +155,12 @@ def check_options(
         check_averaging(
             options, config["translation"]["averaging"], f"{where}, run {run['name']!r}"
         )
+        for seed in run["seeds"]:
+            # In the job it would come after Snakemake has deleted the trained model.
+            check_same_training(
+                translation_folder(config, run["name"], seed),
+                translation_settings(config, run["name"], seed),
+            )
     check_decoding_options(config["translation"]["decoding"], f"{where}, translation.decoding")
     _check_compression(config["compression"], where)
     for run in config.get("language_models", {"runs": []})["runs"]:

@@ -83,7 +83,7 @@ def train(
                 print(f"[{name}] going on from step {step:,} ({resume[1]})", file=sys.stderr)
             del newest  # its weights needn't wait in memory
             # OpenNMT-py knows nothing of those that it wrote before it was stopped.
-            checkpoints.prune(_kept(config))
+            checkpoints.prune(config.get("keep_checkpoint", -1))
             state.start_try(step)
             with (
                 lease(use_gpus, name, Path(log_path).with_name("gpus.tsv")) as leased,
@@ -99,7 +99,7 @@ def train(
                     f"{config['train_steps']} without an error of its own; see {log_path}"
                 )
         assert newest is not None
-        checkpoints.prune(_kept(config))
+        checkpoints.prune(config.get("keep_checkpoint", -1))
         steps, _, checkpoint = newest
         record = training_record(
             checkpoint,
@@ -115,10 +115,6 @@ def train(
         with complete_or_absent(output / "record.json") as temporary:
             temporary.write_text(json.dumps(record, indent=1), encoding="utf-8")
         checkpoint_files.save({**checkpoint, "optim": None}, output / "model.pt")
-
-
-def _kept(config: dict[str, Any]) -> int:
-    return max(1, config.get("keep_checkpoint", -1))
 
 
 def opennmt_checkpoints(folder: Path) -> CheckpointFolder:

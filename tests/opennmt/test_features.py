@@ -3,6 +3,7 @@
 docs/opennmt.md has a row for each of them; `test_the_table_of_features_is_complete` compares.
 """
 
+import math
 import re
 
 import pytest
@@ -79,7 +80,10 @@ REFUSED = {
     },
     "world_size without gpu_ranks": {"world_size": 2},
 }
-OTHERS = {"onmt_build_vocab", "train_from", "update_vocab", "update_vocab, save_format safetensors"}
+LORA_NEEDS = {"train_from": None, "override_opts": False, "reset_optim": "none"}
+REFUSED_ELSEWHERE = {"update_vocab, save_format safetensors", "LoRA checkpoint"}
+REFUSED_ELSEWHERE |= {f"LoRA without {option}" for option in LORA_NEEDS}
+OTHERS = {"onmt_build_vocab", "train_from", "update_vocab"}
 OTHERS |= {"LoRA", "ensemble with a standard model", "sampling", "world_size 2"}
 OTHERS |= {"onmt_average_models", "onmt_release_model", "onmt_server"}
 
@@ -151,14 +155,16 @@ def table_of_features():
 def refusal(feature):
     """The sentence that docs/opennmt.md promises for a feature."""
     text = (ROOT / "docs" / "opennmt.md").read_text("utf-8").replace("`", "")
-    return re.search(rf'^\| {re.escape(feature)} \| refused: "([^|]+)" \|', text, re.MULTILINE)[1]
+    return re.search(
+        rf'^\| {re.escape(feature)} \| refused[^:]*: "([^|]+)" \|', text, re.MULTILINE
+    )[1]
 
 
 def test_the_table_of_features_is_complete():
     table = table_of_features()
-    assert set(table) == {*FEATURES, *REFUSED, *OTHERS}
+    assert set(table) == {*FEATURES, *REFUSED, *REFUSED_ELSEWHERE, *OTHERS}
     refused = {feature for feature, result in table.items() if result == "refused"}
-    assert refused == {*REFUSED, "update_vocab, save_format safetensors"}
+    assert refused == {*REFUSED, *REFUSED_ELSEWHERE}
 
 
 def test_update_vocab_keeps_known_tokens_and_starts_new_ones_fresh(toy, train, translate):
@@ -213,16 +219,65 @@ def test_update_vocab_of_safetensors_is_refused(train):
     assert "Traceback" not in printed
 
 
-def test_lora_on_a_trained_model(toy, train):
-    status, printed, model = train({}, name="base")
+ADAPTERS = {
+    **{"lora_layers": ["linear_query", "linear_values"], "lora_rank": 2, "lora_alpha": 4},
+    **{"override_opts": True, "reset_optim": "all"},
+}
+
+
+def perplexity_in_training(printed):
+    return float(re.findall(r"Validation perplexity: ([\d.]+)", printed)[-1])
+
+
+def perplexity_of_references(printed, reference):
+    """Of all tokens with the ends of lines; OpenNMT-py prints the logarithm for a line."""
+    score, lines = re.search(r"GOLD SCORE: (\S+),.* SENTENCES: (\d+)", printed).groups()
+    return math.exp(-float(score) * int(lines) / (len(reference.split()) + int(lines)))
+
+
+@pytest.mark.parametrize(
+    ("change", "adapters"),
+    [
+        ({}, ADAPTERS),
+        ({"share_decoder_embeddings": True, "save_format": "safetensors"}, ADAPTERS),
+        ({"embedding_type": "standard"}, {**ADAPTERS, "lora_embedding": True}),
+    ],
+)
+def test_lora_adapters_become_part_of_the_model(
+    toy, train, stock, run_command, tmp_path, change, adapters
+):
+    status, printed, base = train(change, name="base")
     assert status == 0, printed
-    adapters = {"lora_layers": ["linear_query", "linear_values"], "lora_rank": 2}
-    settings = ("-train_from", model, "-reset_optim", "all")
-    status, printed, adapted = train({**adapters, "override_opts": True}, *settings)
+    status, printed, adapted = train({**change, **adapters, "train_from": str(base)}, name="lora")
     assert status == 0, printed
-    weights = load(adapted)["model"]
-    assert weights
-    assert all("lora_" in name or name.endswith("bias") for name in weights)
+    trained_to = perplexity_in_training(printed)
+
+    merged = tmp_path / "merged.pt"
+    arguments = ("-src", "valid.src", "-tgt", "valid.tgt", "-output", tmp_path / "hyp")
+    status, printed = stock("translate", "-model", adapted, *arguments)
+    assert status == 2, printed
+    assert f"onmt_define merge-lora {base} {adapted} -o merged.pt" in printed
+    result = run_command("onmt_define", "merge-lora", base, adapted, "-o", merged, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    status, printed = stock("translate", "-model", merged, *arguments)
+    assert status == 0, printed
+    reference = (toy / "valid.tgt").read_text("utf-8")
+    assert perplexity_of_references(printed, reference) == pytest.approx(trained_to, rel=1e-3)
+    for command in ("average_models", "release_model"):
+        status, printed = stock(command, "-m", adapted, "-o", tmp_path / "other")
+        assert status == 2, printed
+        assert "holds LoRA adapters alone" in printed
+        assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("needed", LORA_NEEDS)
+def test_lora_that_would_be_lost_is_refused(trained, train, needed):
+    base = str(trained[0] / "model_step_20.pt")
+    change = {**ADAPTERS, "train_from": base, needed: LORA_NEEDS[needed]}
+    status, printed, model = train(change)
+    assert status == 2, printed
+    assert refusal(f"LoRA without {needed}") in printed
+    assert not model.exists()
 
 
 def test_ensemble_with_a_standard_model(train, translate):

@@ -149,6 +149,38 @@ def test_files_that_are_no_checkpoint(trained, run, tmp_path, content, sentence)
         assert "Traceback" not in printed
 
 
+MAP = "encoder.embeddings.make_embedding.emb_luts.0.unit.maps.0.kernel"
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (lambda found: found["model"].pop(MAP), "Missing key in checkpoint: "),
+        (lambda found: found["model"].update(extra=torch.ones(1)), "Extra keys in model state"),
+        (lambda found: found["model"].update({MAP: torch.ones(2, 2)}), "slice"),
+        (lambda found: found["vocab"].clear(), "vocab holds the entries of an empty dict"),
+        (lambda found: found["vocab"].update(src=["a"]), "Padding_idx"),
+        (lambda found: found.update(generator=None), "holds no weights of a whole model"),
+        (lambda found: found["model"].clear(), "holds no weights of a whole model"),
+        (lambda found: vars(found["opt"]).update(embedding_type="nosuch"), "nosuch"),
+        (lambda found: vars(found["opt"]).update(layers=3, enc_layers=3), "Missing key"),
+        (lambda found: vars(found["opt"]).update(heads=3), "heads is 3"),
+    ],
+)
+@pytest.mark.parametrize("command", ["translate", "train"])
+def test_damaged_models_are_named(trained, run, tmp_path, command, damage, sentence):
+    path = tmp_path / "damaged.pt"
+    checkpoint = load(trained[0] / "model_step_10.pt")
+    damage(checkpoint)
+    torch.save(checkpoint, path)
+    status, printed = run(command, *commands_that_load(path, tmp_path)[command])
+    assert status == 2, printed
+    assert sentence in printed
+    assert str(path) in printed
+    assert "Traceback" not in printed
+    assert not (tmp_path / "output").exists()
+
+
 def test_a_checkpoint_of_stock_opennmt_loads_translates_and_resumes(
     toy, stock, stock_alone, tmp_path
 ):

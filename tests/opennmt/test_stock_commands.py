@@ -98,7 +98,12 @@ def test_a_tensor_in_two_places_is_averaged_once(stock, tmp_path):
     """As where the classifier is tied to a table, whatever the embedding."""
     for name, value in (("a.pt", 1.0), ("b.pt", 4.0)):
         weights = {"weight": torch.full((2,), value)}
-        content = {"model": weights, "generator": dict(weights), "vocab": {}, "optim": None}
+        content = {
+            "model": weights,
+            "generator": dict(weights),
+            "vocab": {"src": [], "tgt": []},
+            "optim": None,
+        }
         torch.save({**content, "opt": Namespace()}, tmp_path / name)
     settings = ("-m", tmp_path / "a.pt", tmp_path / "b.pt", "-o", tmp_path / "average.pt")
     assert stock("average_models", *settings)[0] == 0

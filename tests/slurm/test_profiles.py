@@ -249,7 +249,7 @@ def demo(slurm, orphaned):
         limit_time(slurm, job, minutes=2)
         driver.wait_for(
             lambda: all(was_sent(process, signal.SIGUSR1) for process in warned),
-            *(100, "SIGUSR1 before the time limit"),
+            *(150, "SIGUSR1 before the time limit"),
         )
         # How long a busy machine takes to save and to end is not what is tested.
         limit_time(slurm, job, minutes=60)
