@@ -90,6 +90,8 @@ def require_texts(opt: Namespace) -> None:
     for name, corpus in opt.data.items():
         if writes_samples and "/" in str(name):
             raise UserError(f"data.{name} has a / in its name, expected none in a sample's file")
+        if is_packed(opt) and name != VALIDATION:
+            continue  # read through when its ids are made, once for all trainings
         if corpus.get("path_txt") is not None:
             texts.count_lines(f"data.{name}.path_txt", corpus["path_txt"])
             continue
@@ -103,13 +105,14 @@ def _require_lines(opt: Namespace, name: str, corpus: dict[str, Any]) -> int:
     for setting in ("path_src", "path_tgt", "path_align"):
         path = corpus[setting]
         if path is not None and path not in counts:
-            checks = _line_checks(opt, name, setting)
+            checks = line_checks(opt, name, setting)
             counts[path] = texts.count_lines(f"data.{name}.{setting}", path, *checks)
     require_as_many_lines(f"data.{name}", counts)
     return counts[corpus["path_src"]]
 
 
-def _line_checks(opt: Namespace, name: str, setting: str) -> Iterator[texts.LineCheck]:
+def line_checks(opt: Namespace, name: str, setting: str) -> Iterator[texts.LineCheck]:
+    """What every line of one text of the corpus `name` has to fulfil."""
     if setting == "path_align":
         yield texts.ALIGNMENT
         return
@@ -140,7 +143,7 @@ def _require_enough_lines(opt: Namespace, name: str, lines: int) -> None:
     workers, ranks = getattr(opt, "num_workers", 1), len(getattr(opt, "gpu_ranks", []))
     readers = max(1, workers) * max(1, ranks)
     least = readers * (readers - 1) + 1
-    if lines < least and not is_packed(opt):
+    if lines < least:
         raise UserError(
             f"data.{name} has {lines:,} lines, expected at least {least:,} with num_workers "
             f"{workers} and {max(1, ranks)} processes, so that each reads some"

@@ -87,7 +87,6 @@ def refused(toy, stock, tmp_path, monkeypatch):
         ({"encoder_type": "transfomer"}, "encoder_type is 'transfomer', expected one of ggnn, rn"),
         ({"report_every": 0}, "report_every is 0, expected 1 to 1,000,000,000"),
         ({"share_embeddings": True}, "-share_vocab if you use share_embeddings"),
-        ({"lora_layers": ["nosuch"], "lora_rank": 2}, "lora_layers is ['nosuch'] with lora_rank 2"),
         ({"max_relative_positions": 4}, "Cannot use absolute and relative position encoding"),
         ({"save_model": "train.src/m"}, "save_model is train.src/m, but train.src is a file"),
     ],

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from filelock import FileLock
 
+from onmt_define.opennmt.texts import LineCheck, count_lines
 from onmt_define.progress_line import SECONDS_BETWEEN_LINES
 
 LINES_AT_ONCE = 20_000
@@ -32,20 +33,28 @@ class TokenFile:
         return np.diff(self.offsets)
 
 
-def open_token_file(text: str | Path, vocabulary: Any, folder: Path, log: Any) -> TokenFile:
-    """Map the ids of a text, after making them if no training has done so yet.
+def open_token_file(
+    option: str, text: str | Path, vocabulary: Any, folder: Path, log: Any, *checks: LineCheck
+) -> TokenFile:
+    """Map the ids of a text, after checking it and making them if no training has done so yet.
 
     Args:
+        option: names the text in an error.
         text: UTF-8, a sentence a line, tokens between single spaces.
         vocabulary: OpenNMT-py's vocabulary of that side.
         folder: where the files are kept; several processes may share it.
         log: takes a line of progress.
+        checks: what every line has to fulfil.
+
+    Raises:
+        UserError: a line that isn't UTF-8 or fails a check.
     """
     tokens = vocabulary.ids_to_tokens
     files = folder / _key(Path(text), tokens)
     files.mkdir(parents=True, exist_ok=True)
     with FileLock(files / ".lock"):
         if not (files / "complete").exists():
+            count_lines(option, text, *checks)
             _encode(Path(text), tokens, vocabulary.default_id, files, log)
     dtype = np.min_scalar_type(len(tokens))
     ids = np.memmap(files / "ids", dtype, "r") if (files / "ids").stat().st_size else np.empty(0)
