@@ -6,6 +6,7 @@ wherever it first stumbles over it, some after loading a model and emptying the 
 
 import copy
 import functools
+import os
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
@@ -13,13 +14,11 @@ from types import ModuleType
 from typing import Any
 
 import torch
-import yaml
 
 from onmt_define.errors import UserError
-from onmt_define.opennmt import lora
+from onmt_define.opennmt import corpora, lora, texts, vocabulary_building
 from onmt_define.opennmt.translation_checks import check_features, check_models
 
-FEATURE_SEPARATOR = "\uffe8"  # OpenNMT-py takes it for the mark between a word and its features
 OPTION_OF_FILE = {"src vocab": "src_vocab", "tgt vocab": "tgt_vocab"}
 
 
@@ -38,7 +37,7 @@ def patch_parser(parser_class: Any) -> None:
 
     @functools.wraps(validate_data)
     def checked_validate_data(cls: Any, opt: Namespace) -> None:
-        _require_corpora(yaml.safe_load(opt.data))
+        corpora.require_settings(opt)
         validate_data(cls, opt)
 
     @functools.wraps(validate_prepare_opts)
@@ -46,16 +45,26 @@ def patch_parser(parser_class: Any) -> None:
         cls: Any, opt: Namespace, build_vocab_only: bool = False
     ) -> None:
         if build_vocab_only:
-            if opt.n_sample in (0, 1):
-                raise UserError(f"n_sample is {opt.n_sample}, expected at least 2, or -1 for all")
+            vocabulary_building.require_options(opt)
             for option in ("src_vocab", "tgt_vocab"):
                 _require_folder(option, getattr(opt, option))
         validate_prepare_opts(cls, opt, build_vocab_only)
+        if build_vocab_only:
+            vocabulary_building.require_new_files(opt)
+        elif not getattr(opt, "train_from", None) or opt.update_vocab:
+            for feature in range(opt.n_src_feats):
+                require_text(f"{opt.src_vocab}_feat{feature}", "src vocab")
+        corpora.require_texts(opt)
 
     @functools.wraps(validate_train_opts)
     def checked_validate_train_opts(cls: Any, opt: Namespace) -> None:
         validate_train_opts(cls, opt)
         _require_no_file_above("save_model", opt.save_model)
+        if opt.single_pass:
+            raise UserError(
+                "single_pass is on, with which OpenNMT-py 3.5.1 would train for ever: leave it out "
+                "and set train_steps"
+            )
         if opt.world_size > 1 and opt.early_stopping > 0:
             raise UserError(
                 f"early_stopping is {opt.early_stopping} with world_size {opt.world_size}, but "
@@ -118,12 +127,31 @@ def patch_translator(module: ModuleType) -> None:
 def check_translation(opt: Namespace) -> None:
     """Raise `UserError` for a source, a reference or an output that can't be used."""
     _require_folder("output", opt.output)
-    _require_another_file("output", opt.output, [opt.src, opt.tgt, *opt.models])
+    corpora.require_transforms("transforms", opt.transforms)
+    if "filtertoolong" in opt.transforms and opt.tgt is None:
+        raise UserError(
+            "transforms has filtertoolong, which looks at the target as well, expected tgt, or to "
+            "do without it"
+        )
     require_text(opt.src, "src")
+    features = texts.with_features(opt.n_src_feats, opt.src_feats_defaults)
+    counts = {opt.src: texts.count_lines("src", opt.src, features)}
     if opt.tgt is not None:
         require_text(opt.tgt, "tgt")
-    if opt.n_src_feats == 0:
-        _refuse_feature_separator(opt.src)
+        counts[opt.tgt] = texts.count_lines("tgt", opt.tgt)
+    corpora.require_as_many_lines("src and tgt", counts)
+    for path in (*counts, *opt.models):
+        if os.path.exists(opt.output) and os.path.samefile(path, opt.output):
+            raise UserError(f"output is {opt.output}, which is read as well, expected another file")
+
+
+def require_positions(opt: Namespace) -> None:
+    """Raise `UserError` for a line to translate that is longer than a model's positions."""
+    if opt.transforms:
+        return  # they may make it shorter, or longer
+    texts.count_lines("src", opt.src, texts.no_longer_than(texts.MOST_POSITIONS))
+    if opt.tgt is not None:
+        texts.count_lines("tgt", opt.tgt, texts.no_longer_than(texts.MOST_POSITIONS - 1))
 
 
 def require_text(path: str | None, info: str) -> None:
@@ -140,20 +168,7 @@ def require_text(path: str | None, info: str) -> None:
         if not any(line.strip() for line in file):
             raise UserError(f"{key}: {path} is empty or blank, expected text")
     if key in OPTION_OF_FILE.values():
-        _require_counts(key, path)
-
-
-def _require_counts(key: str, path: str) -> None:
-    """OpenNMT-py can't read back a token of white space alone, which its own command may write."""
-    lines = Path(path).read_bytes().decode("utf-8", errors="replace").split("\n")
-    first = lines[0].split(None, 1)
-    has_counts = len(first) == 2 and first[1].isdigit()
-    for number, line in enumerate(lines, start=1):
-        if has_counts and line and len(line.split(None, 1)) < 2:
-            raise UserError(
-                f"{key}: {path}, line {number} is {line!r}, expected a token, a tab and its count; "
-                "where the token is white space, take it out of the texts"
-            )
+        texts.require_vocabulary(key, path)
 
 
 class _OpenedWhenWritten:
@@ -191,19 +206,6 @@ def words_of(error: Exception) -> str:
     return " ".join(str(error).split()) or "the options don't fit together"
 
 
-def _require_corpora(corpora: Any) -> None:
-    if not isinstance(corpora, dict) or not corpora:
-        raise UserError(
-            f"data is {corpora!r}, expected names of corpora with path_src and path_tgt"
-        )
-    for name, corpus in corpora.items():
-        if not isinstance(corpus, dict) or not {"path_src", "path_txt"} & corpus.keys():
-            raise UserError(f"data.{name} is {corpus!r}, expected path_src and path_tgt in it")
-        weight = corpus.get("weight", 1)
-        if not isinstance(weight, int) or weight < 1:
-            raise UserError(f"data.{name}.weight is {weight!r}, expected a whole number from 1")
-
-
 def _require_folder(option: str, path: str | None) -> None:
     if path is not None and not Path(path).parent.is_dir():
         raise UserError(f"{option} is {path}, but there is no folder {Path(path).parent}")
@@ -221,14 +223,3 @@ def _require_no_file_above(option: str, path: str) -> None:
     above = next((folder for folder in Path(path).parents if folder.exists()), Path())
     if not above.is_dir():
         raise UserError(f"{option} is {path}, but {above} is a file, expected a folder")
-
-
-def _refuse_feature_separator(path: str) -> None:
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
-            if FEATURE_SEPARATOR.encode() in line:
-                raise UserError(
-                    f"src: {path}, line {number} has the character U+FFE8 ({FEATURE_SEPARATOR}), "
-                    "which OpenNMT-py takes for a feature separator, expected none with "
-                    "n_src_feats 0"
-                )

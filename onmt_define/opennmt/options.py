@@ -5,6 +5,8 @@ import difflib
 import functools
 import re
 from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +245,18 @@ def _refuse_unknown_options(parser: Any, unknown_arguments: list[str]) -> None:
         match = re.match(r"--?([A-Za-z]\w*)", argument)
         if match and match[1] not in known:
             parser.error(f"unknown option {argument!r}{_nearest(match[1], known)}")
+    stray = Counter(unknown_arguments) - Counter(_unused_settings(parser))
+    if stray:
+        words = [word for word in unknown_arguments if word in stray]
+        parser.error(f"unrecognized arguments: {' '.join(words)}")
+
+
+def _unused_settings(parser: Any) -> Iterator[str]:
+    """What argparse got to see of config keys that only another command knows."""
+    for source, settings in parser._source_to_settings.items():
+        for key, (action, value) in settings.items():
+            if source.startswith("config_file|") and action is None:
+                yield from parser.convert_item_to_command_line_arg(None, key, value)
 
 
 def _known_keys(parser: Any) -> set[str]:

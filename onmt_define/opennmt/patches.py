@@ -21,6 +21,7 @@ from onmt_define.opennmt import (
     stock_repairs,
     stopping,
     transform_checks,
+    vocabulary_building,
 )
 
 OLDEST_TORCH = (2, 6)
@@ -44,6 +45,8 @@ def _patch_command(module: ModuleType) -> None:
             _require_torch()
             try:
                 original()
+            except ImportError as error:  # of a package that only some transforms need
+                raise UserError(str(error)) from error
             except OSError as error:
                 if error.filename is not None:
                     raise
@@ -84,6 +87,26 @@ def _patch_options(module: ModuleType) -> None:
 def _patch_parser(module: ModuleType) -> None:
     options.patch_parser(module.ArgumentParser)
     input_checks.patch_parser(module.ArgumentParser)
+
+
+def _patch_data_iterator(module: ModuleType) -> None:
+    from onmt_define.opennmt import data_iterator  # not before OpenNMT-py is loaded
+
+    stopping.patch_data_iterator(module)
+    data_iterator.patch(module)
+
+
+def _patch_trainer(module: ModuleType) -> None:
+    from onmt_define.opennmt import data_iterator  # not before OpenNMT-py is loaded
+
+    stopping.patch_trainer(module)
+    data_iterator.patch_trainer(module)
+
+
+def _patch_translation(module: ModuleType) -> None:
+    from onmt_define.opennmt import data_iterator  # not before OpenNMT-py is loaded
+
+    data_iterator.patch_translations(module)
 
 
 def _patch_model_builder(module: ModuleType) -> None:
@@ -156,15 +179,18 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "onmt.utils.parse": _patch_parser,
     "onmt.transforms": transform_checks.patch_transforms,
     "onmt.inference_engine": stock_repairs.patch_inference_engine,
-    "onmt.inputters.dynamic_iterator": stopping.patch_data_iterator,
+    "onmt.inputters.dynamic_iterator": _patch_data_iterator,
     "onmt.model_builder": _patch_model_builder,
     "onmt.train_single": _patch_training,
     "onmt.models.model": _patch_model,
     "onmt.models.model_saver": _patch_model_saver,
-    "onmt.trainer": stopping.patch_trainer,
+    "onmt.trainer": _patch_trainer,
     "onmt.bin.train": ranks.patch_train,
+    "onmt.modules.embeddings": stock_repairs.patch_positions,
+    "onmt.translate.translation": _patch_translation,
     "onmt.translate.translation_server": serving.patch_server,
     "onmt.bin.average_models": _patch_average_models,
+    "onmt.bin.build_vocab": vocabulary_building.patch,
     "onmt.bin.translate": _patch_translate,
     "onmt.translate.translator": _patch_translator,
     "onmt.bin.server": serving.patch_command,

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from onmt_define.errors import UserError
-from onmt_define.opennmt import checkpoint_files, safetensors_files
+from onmt_define.opennmt import checkpoint_files, input_checks, safetensors_files, texts
 
 
 def patch_loader(module: ModuleType) -> None:
@@ -52,6 +52,7 @@ def _second_names(model: nn.Module) -> Iterator[str]:
 def patch_inference_engine(module: ModuleType) -> None:
     """Let `onmt.inference_engine` prepare batches for copying if its model copies."""
     original = module.InferenceEnginePY.__init__
+    infer_file = module.InferenceEnginePY.infer_file
     build_iterator = module.build_dynamic_dataset_iter
 
     @functools.wraps(original)
@@ -64,8 +65,31 @@ def patch_inference_engine(module: ModuleType) -> None:
         copy = getattr(opt, "copy_attn", False)
         return build_iterator(opt, *arguments, copy=copy, **settings)
 
+    @functools.wraps(infer_file)
+    def checked_infer_file(self: Any) -> Any:
+        if self.opt.world_size <= 1 and any(
+            type(part).__name__ == "PositionalEncoding" for part in self.translator.model.modules()
+        ):
+            input_checks.require_positions(self.opt)
+        return infer_file(self)
+
     module.InferenceEnginePY.__init__ = __init__
+    module.InferenceEnginePY.infer_file = checked_infer_file
     module.build_dynamic_dataset_iter = build_dynamic_dataset_iter  # type: ignore[attr-defined]
+
+
+def patch_positions(module: ModuleType) -> None:
+    """Say in a sentence that a text is too long, which a transform may have made longer."""
+
+    def too_long(message: str) -> UserError:
+        tokens = message.split()[2]
+        return UserError(
+            f"a text has {tokens} tokens, expected at most {texts.MOST_POSITIONS}, as far as "
+            "position_encoding goes; the transform filtertoolong leaves longer ones out of a "
+            "training"
+        )
+
+    module.SequenceTooLongError = too_long  # type: ignore[attr-defined]
 
 
 def patch_served_batches(module: ModuleType) -> None:

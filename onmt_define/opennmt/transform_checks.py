@@ -17,14 +17,8 @@ NEEDED_OPTIONS = {
 
 
 def check_transforms(opt: Namespace) -> None:
-    """Raise `UserError` for an unknown transform, or one without the file that it needs."""
-    from onmt.transforms import AVAILABLE_TRANSFORMS
-
+    """Raise `UserError` for a transform without the file that it needs."""
     for name in sorted(opt._all_transform):
-        if name not in AVAILABLE_TRANSFORMS:
-            raise UserError(
-                f"transforms has {name!r}, expected one of {', '.join(AVAILABLE_TRANSFORMS)}"
-            )
         option = NEEDED_OPTIONS.get(name)
         if option and not getattr(opt, option, None):
             raise UserError(f"transforms has {name}, which needs {option}")

@@ -14,7 +14,6 @@ from onmt_define.opennmt import checkpoint_files
 from onmt_define.opennmt.extra_packages import require_quantisation
 
 PHRASE_SEPARATOR = "|||"
-FILTERS = ("filtertoolong", "clean")  # transforms that take pairs out of a training
 
 
 def check_translation_options(opt: Namespace) -> None:
@@ -37,12 +36,6 @@ def check_translation_options(opt: Namespace) -> None:
             raise UserError(f"{option} needs {needed}, which isn't set")
     if opt.n_best > opt.beam_size:
         raise UserError(f"n_best is {opt.n_best}, expected at most beam_size {opt.beam_size}")
-    for transform in FILTERS:
-        if transform in opt.transforms:
-            raise UserError(
-                f"transforms has {transform}, which takes pairs out of a training; leave it out to "
-                "translate"
-            )
     if opt.phrase_table:
         _check_phrase_table(Path(opt.phrase_table))
     require_quantisation(opt)

@@ -3,13 +3,25 @@
 import logging
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 import yaml
 
 pytestmark = pytest.mark.slow
 
+ALIGNED = {
+    "lambda_align": 0.1,
+    "alignment_layer": 0,
+    "alignment_heads": 1,
+    "data": {
+        "train": {"path_src": "train.src", "path_tgt": "train.tgt", "path_align": "align"},
+        "valid": {"path_src": "valid.src", "path_tgt": "valid.tgt", "path_align": "align"},
+    },
+}
+FEATURES = {"n_src_feats": 1, "transforms": ["inferfeats"]}
 NO_FILE = {"path_src": "nowhere.src", "path_tgt": "train.tgt"}
+TEXT = {"path_src": "train.src", "path_tgt": "train.tgt"}
 EMPTY = {"path_src": "empty", "path_tgt": "empty"}
 
 
@@ -21,10 +33,21 @@ def refused(toy, stock, tmp_path, monkeypatch):
     (toy / "empty").touch()
     (toy / "blank").write_text("\n \n")
     (toy / "white").write_text("word\t5\n\xa0\t3\n", encoding="utf-8")
+    (toy / "counted").write_text("word\t5\nwords\tfew\n")
+    (toy / "returns").write_bytes(b"word\t5\r\nwords\t4\r\n")
+    (toy / "unended").write_text("word\t5\nwords\t4")
+    (toy / "latin").write_bytes(b"w1 w2\nw3 w\xe4\n" + b"w1\n" * 298)
+    (toy / "marked").write_text("\ufeffw1\n" + "w1\n" * 299, encoding="utf-8")
+    (toy / "long").write_text("w1\n" * 10 + "w1 " * 6000 + "w1\n" + "w1\n" * 289)
+    (toy / "gaps").write_text("w1\n" * 299 + "\n")
+    (toy / "align").write_text("0-0\n0-a\n" * 150)
+    (toy / "one").write_text("w1\n")
+    (toy / "features").write_text("w1 w2\nw1￨x w2\n" * 150, encoding="utf-8")
 
-    def run(command, *arguments, **changes):
+    def run(command, *arguments, corpus=None, **changes):
         config = yaml.safe_load((toy / "train.yaml").read_text())
         config["save_model"] = str(tmp_path / "model")
+        config["data"]["train"] |= corpus or {}
         if command == "build_vocab":
             config.update(src_vocab=str(tmp_path / "s"), tgt_vocab=str(tmp_path / "t"))
         (toy / "bad.yaml").write_text(yaml.safe_dump({**config, **changes}))
@@ -54,18 +77,17 @@ def refused(toy, stock, tmp_path, monkeypatch):
         ({"data": {"train": EMPTY}}, "data.train.path_src: empty is empty or blank, expected text"),
         ({"data": "train.src"}, "data is 'train.src', expected names of corpora with path_src"),
         ({"data": {"train": {"weight": 1}}}, "data.train is {'weight': 1}, expected path_src"),
+        (
+            {"data": {"train": {"path_src": "train.src"}}},
+            "data.train has no path_tgt, expected one with model_task seq2seq",
+        ),
         ({"gpu_ranks": [0]}, "gpu_ranks is [0], but 0 GPUs are visible here; leave it out"),
         ({"train_from": "."}, "error: . can't be read: Is a directory"),
         ({"embedding_type": "standard", "word_vec_size": 8}, "word_vec_size is 8, but a Transfo"),
         ({"encoder_type": "transfomer"}, "encoder_type is 'transfomer', expected one of ggnn, rn"),
         ({"report_every": 0}, "report_every is 0, expected 1 to 1,000,000,000"),
         ({"share_embeddings": True}, "-share_vocab if you use share_embeddings"),
-        ({"lora_layers": ["nosuch"], "lora_rank": 2}, "lora_layers is ['nosuch'] with lora_rank 2"),
         ({"max_relative_positions": 4}, "Cannot use absolute and relative position encoding"),
-        (
-            {"data": {"train": {"path_src": "train.src", "path_tgt": "train.tgt", "weight": 0}}},
-            "data.train.weight is 0, expected a whole number from 1",
-        ),
         ({"save_model": "train.src/m"}, "save_model is train.src/m, but train.src is a file"),
     ],
 )
@@ -149,10 +171,6 @@ ROTARY = {"position_encoding": False, "max_relative_positions": -1}
         ({"data_type": "image"}, "data_type is 'image', expected text"),
         ({"transforms": ["bpe"]}, "transforms has bpe, which needs src_subword_model"),
         ({"transforms": ["bart"]}, "transforms bart can't be made: src_subword_type=none incompat"),
-        (
-            {"data": {"train": {"path_src": "train.src", "transforms": ["bpee"]}}},
-            "transforms has 'bpee', expected one of",
-        ),
     ],
 )
 def test_options_that_would_fail_when_the_model_runs(refused, changes, sentence):
@@ -169,13 +187,134 @@ def test_options_whose_package_is_missing(refused, monkeypatch, changes, package
 
 
 @pytest.mark.parametrize(
+    ("corpus", "changes", "sentence"),
+    [
+        ({"path_src": "latin"}, {}, "path_src: latin, line 2 isn't UTF-8 (its byte 5 is 0xe4)"),
+        ({"path_tgt": "latin"}, {"num_workers": 1}, "path_tgt: latin, line 2 isn't UTF-8"),
+        ({"path_src": "marked"}, {}, "path_src: marked begins with a byte order mark"),
+        ({"path_src": "long"}, {}, "long, line 11 has 6,001 tokens, expected at most 5,000, as"),
+        ({"path_tgt": "long"}, {}, "long, line 11 has 6,001 tokens, expected at most 4,999, as"),
+        ({"path_src": "features"}, {}, "path_src: features, line 2 has the character U+FFE8"),
+        (
+            {"path_tgt": "valid.tgt"},
+            {},
+            "data.train: train.src has 300 lines and valid.tgt has 20, expected as many",
+        ),
+        (
+            {"path_src": "one", "path_tgt": "one"},
+            {"num_workers": 2},
+            "data.train has 1 lines, expected at least 3 with num_workers 2",
+        ),
+        ({"path_src": "gaps"}, {"skip_empty_level": "error"}, "gaps, line 300 is blank, expected"),
+        ({"path_src": ["train.src"]}, {}, "data.train.path_src is ['train.src'], expected the pa"),
+        ({"weight": 0}, {}, "data.train.weight is 0, expected a whole number from 1 to 1,000,000"),
+        ({"weight": -2}, {}, "data.train.weight is -2, expected a whole number"),
+        ({"weight": 0.5}, {}, "data.train.weight is 0.5, expected a whole number"),
+        ({"weight": "much"}, {}, "data.train.weight is 'much', expected a whole number"),
+        (
+            {},
+            {"n_sample": 2, "data": {"a/b": TEXT}, "save_data": "s"},
+            "data.a/b has a / in its name",
+        ),
+        (
+            {},
+            {"data": {'it\'s "it"': TEXT}},
+            "expected names of corpora with path_src and path_tgt",
+        ),
+        ({"weigth": 2}, {}, "data.train has an unknown setting 'weigth', did you mean weight?"),
+        ({"transforms": ["filter"]}, {}, "data.train.transforms has 'filter', expected some of ba"),
+        ({"transforms": "prefix"}, {}, "data.train.transforms is 'prefix', expected a list"),
+        (
+            {"transforms": ["filtertoolong"]},
+            {"src_seq_length": 1},
+            "data: no pair of lines of train is left to train on, expected some that aren't blank",
+        ),
+        (
+            {"transforms": ["filtertoolong"]},
+            {"src_seq_length": 1, "num_workers": 1},
+            "\nerror: data: no pair of lines of train is left to train on",
+        ),
+        ({}, {"src_vocab": "latin"}, "src_vocab: latin, line 2 isn't UTF-8 (its byte 5 is 0xe4)"),
+        ({}, {"src_vocab": "counted"}, r"src_vocab: counted, line 2 is 'words\tfew', expected a"),
+        ({}, {"src_vocab": "returns"}, r"src_vocab: returns, line 1 is 'word\t5\r', expected a"),
+        ({}, {"tgt_vocab": "unended"}, "tgt_vocab: unended has no line break after its last line"),
+        ({}, ALIGNED, "data.train.path_align: align, line 2 has '0-a', expected pairs of places"),
+        ({}, FEATURES, "src_vocab: there is no file vocab.src_feat0"),
+        ({}, {**FEATURES, "src_feats_defaults": "0￨1"}, "defaults does not match -n_src_feats"),
+        ({}, {"single_pass": True}, "single_pass is on, with which OpenNMT-py 3.5.1 would train"),
+        (
+            {},
+            {"single_pass": True, "training_loop": "packed", "batch_type": "tokens"},
+            "single_pass is on, with which OpenNMT-py 3.5.1 would train for ever: leave it out and",
+        ),
+    ],
+)
+def test_corpora(refused, corpus, changes, sentence):
+    assert sentence in refused("train", corpus=corpus, **changes)
+
+
+@pytest.mark.skipif(find_spec("sentencepiece") is not None, reason="sentencepiece is installed")
+def test_a_transform_whose_package_is_missing(refused):
+    printed = refused("train", corpus={"transforms": ["sentencepiece"]})
+    assert "error: No module named 'sentencepiece'" in printed
+
+
+def test_a_validation_without_any_pair(refused):
+    filtered = {"path_src": "valid.src", "path_tgt": "valid.tgt", "transforms": ["filtertoolong"]}
+    data = {"train": {"path_src": "train.src", "path_tgt": "train.tgt"}, "valid": filtered}
+    assert "data.valid: no pair of lines is left to" in refused(
+        "train", data=data, src_seq_length=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "named"),
+    [
+        ("train", ("extra",), "extra"),
+        ("build_vocab", ("extra", "words"), "extra words"),
+        ("build_vocab", ("-layers", "3"), "-layers 3"),
+        ("translate", ("-model", "m.pt", "-src", "valid.src", "extra"), "extra"),
+    ],
+)
+def test_words_that_a_command_has_no_use_for(refused, command, words, named):
+    assert f"onmt_{command}: error: unrecognized arguments: {named};" in refused(command, *words)
+
+
+@pytest.mark.parametrize(
     ("changes", "sentence"),
     [
         ({"data": {"train": NO_FILE}}, "data.train.path_src: there is no file nowhere.src"),
         ({"data": {"train": EMPTY}}, "data.train.path_src: empty is empty or blank, expected text"),
         ({"data": {"train": {"weight": 1}}}, "data.train is {'weight': 1}, expected path_src"),
         ({"n_sample": 1}, "n_sample is 1, expected at least 2, or -1 for all"),
+        ({"n_sample": -5}, "n_sample is -5, expected -1 to 1,000,000,000"),
+        ({"num_threads": 0}, "num_threads is 0, expected 1 to 1,000"),
         ({"tgt_vocab": "no/t"}, "tgt_vocab is no/t, but there is no folder no"),
+        ({"src_vocab": "vocab.src"}, "src_vocab: vocab.src exists, expected a new file, or -overw"),
+        (
+            {"src_vocab": "./train.src", "overwrite": True},
+            "src_vocab is ./train.src, a text of the corpora, expected another file",
+        ),
+        (
+            {"src_vocab": "both", "tgt_vocab": "./both"},
+            "src_vocab and tgt_vocab are both both, expected two files, or share_vocab",
+        ),
+        (
+            {"learn_subwords": True},
+            "learn_subwords is on with src_subword_type none, expected bpe or sentencepiece",
+        ),
+        (
+            {"transforms": ["filtertoolong"], "src_seq_length": 1},
+            "data: no pair of lines is left to count words in, expected some that aren't blank",
+        ),
+        ({"dump_samples": True, "data": {"a/b": TEXT}}, "data.a/b has a / in its name, expected"),
+        ({"corpus": {"path_src": "latin"}}, "data.train.path_src: latin, line 2 isn't UTF-8"),
+        ({"corpus": {"path_tgt": "valid.tgt"}}, "train.src has 300 lines and valid.tgt has 20"),
+        (
+            {"corpus": {"path_src": "features"}, "src_feats_defaults": "0", **FEATURES},
+            "line 2 has a word with another number of features than n_src_feats 1, expected",
+        ),
+        ({"corpus": None, "data": {"valid": EMPTY}}, "data has no corpus but valid, expected one"),
     ],
 )
 def test_building_a_vocabulary(refused, changes, sentence):
@@ -189,6 +328,11 @@ def test_building_a_vocabulary(refused, changes, sentence):
         ("src", "empty", "src: empty is empty or blank, expected text"),
         ("src", "blank", "src: blank is empty or blank, expected text"),
         ("src", "features", "src: features, line 2 has the character U+FFE8"),
+        ("src", "latin", "src: latin, line 2 isn't UTF-8 (its byte 5 is 0xe4), expected UTF-8"),
+        ("src", "marked", "src: marked begins with a byte order mark"),
+        ("src", "long", "src: long, line 11 has 6,001 tokens, expected at most 5,000, as far as"),
+        ("tgt", "train.tgt", "src and tgt: valid.src has 20 lines and train.tgt has 300, expected"),
+        ("transforms", "filtertoolong", "transforms has filtertoolong, which looks at the target"),
         ("tgt", "nowhere", "tgt: there is no file nowhere"),
         ("gpu", "0", "gpu is 0, but 0 GPUs are visible here; leave it out"),
         ("world_size", "2", "world_size is 2, but gpu_ranks is [], expected a GPU for each"),
@@ -201,11 +345,11 @@ def test_building_a_vocabulary(refused, changes, sentence):
         ),
         ("transforms", "bpe", "transforms has bpe, which needs src_subword_model"),
         ("model", "nowhere.pt", "there is no file nowhere.pt"),
+        ("output", "valid.src", "output is valid.src, which is read as well, expected another fi"),
         ("output", "no/folder/hyp", "output is no/folder/hyp, but there is no folder no/folder"),
     ],
 )
 def test_translating(trained, refused, tmp_path, option, value, sentence):
-    (trained[0] / "features").write_text("w1 w2\nw1￨x w2\n", encoding="utf-8")
     options = {"model": "model_step_20.pt", "src": "valid.src", "output": tmp_path / "hyp"}
     arguments = [
         text for name, path in {**options, option: value}.items() for text in (f"-{name}", path)

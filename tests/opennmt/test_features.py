@@ -281,6 +281,15 @@ def test_lora_adapters_become_part_of_the_model(
         assert not (tmp_path / "other").exists()
 
 
+def test_lora_of_no_layer_is_refused(trained, train):
+    base = str(trained[0] / "model_step_20.pt")
+    change = {**ADAPTERS, "train_from": base, "lora_layers": ["nosuch"]}
+    status, printed, model = train(change)
+    assert status == 2, printed
+    assert "lora_layers is ['nosuch'] with lora_rank 2, which changes no layer" in printed
+    assert not model.exists()
+
+
 @pytest.mark.parametrize("needed", LORA_NEEDS)
 def test_lora_that_would_be_lost_is_refused(trained, train, needed):
     base = str(trained[0] / "model_step_20.pt")

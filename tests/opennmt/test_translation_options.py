@@ -139,14 +139,3 @@ def test_unknown_words_become_those_attended_to_alone_and_in_a_batch(
     for line, source in zip(outputs[0], sources, strict=True):
         assert line
         assert set(line.split()) <= set(source.split())
-
-
-def test_the_output_must_not_be_an_input(trained, stock):
-    model = trained[0] / "model_step_20.pt"
-    before = model.read_bytes()
-    for output in ("model_step_20.pt", "valid.src"):
-        arguments = ("-model", "model_step_20.pt", "-src", "valid.src", "-output", output)
-        status, printed = stock("translate", *arguments)
-        assert status == 2
-        assert f"output is {output}, which is read here, expected another file" in printed
-    assert model.read_bytes() == before

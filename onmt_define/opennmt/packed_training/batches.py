@@ -16,9 +16,8 @@ from torch import Tensor
 
 from onmt_define.errors import UserError
 from onmt_define.opennmt.packed_training.token_files import TokenFile
+from onmt_define.opennmt.texts import MOST_POSITIONS
 
-MOST_POSITIONS = 5000
-"""Length of OpenNMT-py's table of positions."""
 SHORTEST_BOUND = 64
 """Filler comes in pieces no longer than the longest sentence, or this; it bounds their number."""
 SENTENCES_PLANNED_AT_ONCE = 1 << 16

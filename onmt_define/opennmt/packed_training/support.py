@@ -25,7 +25,7 @@ REFUSED = (
     *("max_relative_positions", "copy_attn", "lambda_align", "lambda_coverage", "n_src_feats"),
     *("lora_layers", "lora_embedding", "quant_layers", "parallel_residual", "num_experts"),
     *("sliding_window", "num_kv", "use_ckpting", "truncated_decoder", "zero_out_prompt_loss"),
-    *("lm_prior_model", "single_pass", "full_context_alignment"),
+    *("lm_prior_model", "full_context_alignment"),
 )
 """Options that must be off."""
 

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from filelock import FileLock
 
-from onmt_define.errors import UserError
-from onmt_define.opennmt.input_checks import FEATURE_SEPARATOR
+from onmt_define.opennmt.texts import LineCheck, count_lines
 from onmt_define.progress_line import SECONDS_BETWEEN_LINES
 
 LINES_AT_ONCE = 20_000
@@ -34,23 +33,28 @@ class TokenFile:
         return np.diff(self.offsets)
 
 
-def open_token_file(text: str | Path, vocabulary: Any, folder: Path, log: Any) -> TokenFile:
-    """Map the ids of a text, after making them if no training has done so yet.
+def open_token_file(
+    option: str, text: str | Path, vocabulary: Any, folder: Path, log: Any, *checks: LineCheck
+) -> TokenFile:
+    """Map the ids of a text, after checking it and making them if no training has done so yet.
 
     Args:
+        option: names the text in an error.
         text: UTF-8, a sentence a line, tokens between single spaces.
         vocabulary: OpenNMT-py's vocabulary of that side.
         folder: where the files are kept; several processes may share it.
         log: takes a line of progress.
+        checks: what every line has to fulfil.
 
     Raises:
-        UserError: a text that isn't UTF-8, or has marks of word features.
+        UserError: a line that isn't UTF-8 or fails a check.
     """
     tokens = vocabulary.ids_to_tokens
     files = folder / _key(Path(text), tokens)
     files.mkdir(parents=True, exist_ok=True)
     with FileLock(files / ".lock"):
         if not (files / "complete").exists():
+            count_lines(option, text, *checks)
             _encode(Path(text), tokens, vocabulary.default_id, files, log)
     dtype = np.min_scalar_type(len(tokens))
     ids = np.memmap(files / "ids", dtype, "r") if (files / "ids").stat().st_size else np.empty(0)
@@ -72,7 +76,7 @@ def _encode(text: Path, tokens: list[str], unknown: int, files: Path, log: Any) 
         while lines := source.readlines(LINES_AT_ONCE * 100):
             encoded: list[int] = []
             for line in lines:
-                words = _words(line, text, len(lengths) + 1)
+                words = _words(line)
                 encoded += [id_of.get(word, unknown) for word in words]
                 lengths.append(len(words))
             target.write(np.array(encoded, dtype).tobytes())
@@ -84,14 +88,6 @@ def _encode(text: Path, tokens: list[str], unknown: int, files: Path, log: Any) 
     (files / "complete").touch()
 
 
-def _words(line: bytes, text: Path, number: int) -> list[str]:
-    try:
-        decoded = line.decode("utf-8").strip()
-    except UnicodeDecodeError as error:
-        raise UserError(f"{text}, line {number} isn't UTF-8 ({error}), expected UTF-8") from error
-    if FEATURE_SEPARATOR in decoded:
-        raise UserError(
-            f"{text}, line {number} has the character U+FFE8 ({FEATURE_SEPARATOR}), the mark of "
-            "word features, which training_loop packed doesn't know; expected none"
-        )
+def _words(line: bytes) -> list[str]:
+    decoded = line.decode("utf-8").strip()
     return decoded.split(" ") if decoded else []

@@ -17,7 +17,7 @@ from onmt.utils.logging import logger
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._triton import has_triton
 
-from onmt_define.errors import UserError
+from onmt_define.opennmt.corpora import line_checks, require_as_many_lines
 from onmt_define.opennmt.packed_training.attention import flash_runs_on
 from onmt_define.opennmt.packed_training.batches import (
     Corpus,
@@ -35,9 +35,7 @@ def build_batches(opt: Namespace, vocabs: Any, rank: int, ranks: int) -> PackedB
     """The training batches of one process, from the texts that `opt.data` names."""
     folder = Path(opt.packed_data or Path(opt.save_model).parent / "token-ids")
     corpora = [
-        _open_corpus(corpus, vocabs, folder)
-        for name, corpus in opt.data.items()
-        if name != CorpusName.VALID
+        _open_corpus(opt, name, vocabs, folder) for name in opt.data if name != CorpusName.VALID
     ]
     special = SpecialTokens(
         source_padding=vocabs["src"][DefaultTokens.PAD],
@@ -62,17 +60,17 @@ def build_batches(opt: Namespace, vocabs: Any, rank: int, ranks: int) -> PackedB
     return batches
 
 
-def _open_corpus(corpus: dict[str, Any], vocabs: Any, folder: Path) -> Corpus:
-    paths = corpus["path_src"], corpus["path_tgt"]
+def _open_corpus(opt: Namespace, name: str, vocabs: Any, folder: Path) -> Corpus:
+    corpus = opt.data[name]
     source, target = (
-        open_token_file(path, vocabs[side], folder, logger.info)
-        for path, side in zip(paths, ("src", "tgt"), strict=True)
-    )
-    if len(source.lengths) != len(target.lengths):
-        raise UserError(
-            f"{paths[0]} has {len(source.lengths):,} lines and {paths[1]} has "
-            f"{len(target.lengths):,}: line by line they must be each other's translation"
+        open_token_file(
+            *(f"data.{name}.{setting}", corpus[setting], vocabs[side], folder, logger.info),
+            *line_checks(opt, name, setting),
         )
+        for setting, side in (("path_src", "src"), ("path_tgt", "tgt"))
+    )
+    counts = {corpus["path_src"]: len(source.lengths), corpus["path_tgt"]: len(target.lengths)}
+    require_as_many_lines(f"data.{name}", counts)
     return Corpus(source, target, int(corpus["weight"]))
 
 
