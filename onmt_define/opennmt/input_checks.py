@@ -95,8 +95,8 @@ def patch_translate(module: ModuleType) -> None:
 
     @functools.wraps(original)
     def translate(opt: Namespace) -> None:
-        check_translation(opt)
         check_features(opt)
+        check_translation(opt)
         original(opt)
 
     module.translate = translate  # type: ignore[attr-defined]

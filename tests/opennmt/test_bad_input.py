@@ -255,8 +255,8 @@ def test_corpora(refused, corpus, changes, sentence):
 
 @pytest.mark.skipif(find_spec("sentencepiece") is not None, reason="sentencepiece is installed")
 def test_a_transform_whose_package_is_missing(refused):
-    printed = refused("train", corpus={"transforms": ["sentencepiece"]})
-    assert "error: No module named 'sentencepiece'" in printed
+    settings = {"corpus": {"transforms": ["sentencepiece"]}, "src_subword_model": "train.src"}
+    assert "No module named 'sentencepiece'" in refused("train", **settings)
 
 
 def test_a_validation_without_any_pair(refused):
