@@ -135,7 +135,9 @@ def test_the_type_of_the_weights_is_kept(trained, fold, tmp_path):
 def test_what_can_not_be_folded(trained, fold, tmp_path):
     model, plain, lora = trained[0] / "model_step_20.pt", tmp_path / "plain.pt", tmp_path / "lora"
     assert fold(model, "-o", plain)[0] == 0
-    torch.save({**load(model), "model": {}, "generator": None}, lora)
+    adapters = load(model)
+    adapters["opt"].lora_layers = ["linear_query"]
+    torch.save({**adapters, "generator": None}, lora)
     weightless = tmp_path / "weightless.pt"
     torch.save({name: load(model)[name] for name in ("opt", "vocab", "optim")}, weightless)
     damaged = tmp_path / "damaged.pt"
@@ -151,7 +153,7 @@ def test_what_can_not_be_folded(trained, fold, tmp_path):
         ((model, "-o", tmp_path), "is the folder"),
         ((plain, "-o", tmp_path / "x.pt"), "is a plain model already, there is nothing to fold"),
         ((model, "-o", model), "is the model"),
-        ((lora, "-o", tmp_path / "x.pt"), "holds LoRA weights alone"),
+        ((lora, "-o", tmp_path / "x.pt"), "holds LoRA adapters alone"),
         ((weightless, "-o", tmp_path / "x.pt"), "there is no weightless.safetensors"),
         ((damaged, "-o", tmp_path / "x.pt"), "doesn't fit its own options"),
         ((model, "-o", plain / "x.pt"), "can't be written"),
