@@ -7,9 +7,7 @@ that are false or lists, and `clone_model`, which took the timeout for the name 
 """
 
 import functools
-import json
 from argparse import Namespace
-from collections.abc import Collection
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,23 +15,17 @@ from typing import Any
 from onmt_define.errors import UserError
 from onmt_define.opennmt import checkpoint_files, stock_repairs
 from onmt_define.opennmt.input_checks import words_of
+from onmt_define.opennmt.server_checks import (
+    RequestError,
+    check_config,
+    check_request,
+    refuse_other_keys,
+    short,
+)
 from onmt_define.opennmt.translation_checks import check_models
 
-CONFIG_KEYS = ("models_root", "models")
-MODEL_KEYS = (
-    *("id", "model", "models", "model_root", "opt", "load", "timeout", "on_timeout"),
-    *("preprocess", "postprocess", "tokenizer", "custom_opt", "features"),
-    *("ct2_model", "ct2_translator_args", "ct2_translate_batch_args"),
-)
-SENTENCE_KEYS = ("id", "src", "ref")
 # What OpenNMT-py raises for a wrong tokenizer, function or model of CTranslate2.
 CONFIG_ERRORS = (ValueError, AssertionError, ImportError, AttributeError, KeyError, TypeError)
-
-
-class RequestError(UserError):
-    """A request that can't be answered; `status` is HTTP's."""
-
-    status = 400
 
 
 class UnknownModel(RequestError):
@@ -113,9 +105,9 @@ def _check_clone() -> None:
         return
     wanted = request.get_json(force=True)
     if not isinstance(wanted, dict) or not isinstance(wanted.get("opt"), dict | None):
-        raise RequestError(f'the request is {_short(wanted)}, expected {{"opt": {{...}}}}')
+        raise RequestError(f'the request is {short(wanted)}, expected {{"opt": {{...}}}}')
     if not isinstance(wanted.get("timeout", -1), int | float):
-        raise RequestError(f"timeout is {_short(wanted['timeout'])}, expected seconds")
+        raise RequestError(f"timeout is {short(wanted['timeout'])}, expected seconds")
 
 
 def _mark_failure(response: Any) -> Any:
@@ -157,7 +149,7 @@ def _patch_translation_server(module: ModuleType) -> None:
         check_request(inputs)
         model = self.models[inputs[0].get("id", 0)]
         if model.preprocess_opt is None:
-            _refuse_other_keys(inputs)
+            refuse_other_keys(inputs)
         try:
             return run(self, inputs)
         except AssertionError as error:
@@ -234,76 +226,3 @@ def _for_a_loaded_model(method: Any) -> Any:
         method(self)
 
     return checked
-
-
-def check_config(config_file: str) -> None:
-    """Raise `UserError` for a config of `onmt_server` that isn't one."""
-    try:
-        config = json.loads(Path(config_file).read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{config_file} isn't JSON ({words_of(error)})") from error
-    if not isinstance(config, dict) or not isinstance(config.get("models"), list):
-        raise UserError(f"{config_file} has no list of models, expected models: [...]")
-    _require_known(config_file, config, CONFIG_KEYS)
-    for number, entry in enumerate(config["models"]):
-        _check_entry(f"{config_file}, models[{number}]", entry, config)
-    numbers = [entry["id"] for entry in config["models"] if "id" in entry]
-    if twice := [number for number in numbers if numbers.count(number) > 1]:
-        raise UserError(f"{config_file} has two models of id {twice[0]}, expected one")
-
-
-def _check_entry(where: str, entry: Any, config: dict[str, Any]) -> None:
-    if not isinstance(entry, dict) or not ("model" in entry or "models" in entry):
-        raise UserError(f"{where} is {entry!r}, expected model or models in it")
-    _require_known(where, entry, MODEL_KEYS)
-    if not isinstance(entry.get("opt"), dict):
-        raise UserError(f"{where}: opt is {entry.get('opt')!r}, expected options and their values")
-    for key in ("id", "timeout"):
-        if not isinstance(entry.get(key, 0), int):
-            raise UserError(f"{where}: {key} is {entry[key]!r}, expected a whole number")
-    paths = entry["models"] if "models" in entry else [entry["model"]]
-    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
-        raise UserError(f"{where}: models is {paths!r}, expected a list of files")
-    root = Path(config.get("models_root", "./available_models"))
-    for path in paths:
-        if not (root / path).exists():
-            raise UserError(f"{where}: there is no file {root / path}")
-
-
-def check_request(inputs: Any) -> None:
-    """Raise `RequestError` unless `inputs` are sentences for one model."""
-    if not isinstance(inputs, list) or not inputs:
-        raise RequestError(f'the request is {_short(inputs)}, expected [{{"id": 0, "src": "..."}}]')
-    for number, sentence in enumerate(inputs):
-        where = f"sentence {number}"
-        if not isinstance(sentence, dict):
-            raise RequestError(f"{where} is {_short(sentence)}, expected id and src in it")
-        if not isinstance(sentence.get("src"), str):
-            raise RequestError(f"{where}: src is {_short(sentence.get('src'))}, expected text")
-        if not isinstance(sentence.get("ref"), str | None):
-            raise RequestError(f"{where}: ref is {_short(sentence['ref'])}, expected text")
-        if not isinstance(sentence.get("id", 0), int):
-            raise RequestError(f"{where}: id is {_short(sentence['id'])}, expected a whole number")
-    if len({sentence["id"] for sentence in inputs if "id" in sentence}) > 1:
-        raise RequestError("the sentences have several ids, expected one model for a request")
-
-
-def _refuse_other_keys(inputs: list[dict[str, Any]]) -> None:
-    """Only functions of the user's own, which prepare the sentences, may know other keys."""
-    for number, sentence in enumerate(inputs):
-        if unknown := sentence.keys() - set(SENTENCE_KEYS):
-            raise RequestError(
-                f"sentence {number} has the unknown key {min(unknown)!r}, expected "
-                f"{', '.join(SENTENCE_KEYS)}"
-            )
-
-
-def _require_known(where: str, found: dict[str, Any], known: Collection[str]) -> None:
-    for key in found:
-        if key not in known:
-            raise UserError(f"{where} has the unknown key {key!r}, expected {', '.join(known)}")
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:60]}..."
