@@ -44,6 +44,15 @@ class StopRequest:
                 signal.signal(number, handler)
 
 
+def end_at_stop_signals() -> None:
+    """Let them end this process and what it starts, as long as there is nothing to save.
+
+    Snakemake ignores one of them, and so would its jobs until they train.
+    """
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+
+
 def stop_signal(status: int) -> int | None:
     """The signal that a process was stopped by, from its status as `subprocess` gives it."""
     number = -status if status < 0 else status - 128

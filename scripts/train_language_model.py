@@ -23,6 +23,7 @@ from pathlib import Path
 from onmt_define.errors import exit_on_user_error
 from onmt_define.lm.commands import add_run_arguments, add_train_arguments, read_arguments
 from onmt_define.lm.reporting import is_first_process
+from onmt_define.stop_signals import end_at_stop_signals
 from onmt_define.workflow.gpus import usable_gpus
 from onmt_define.workflow.leases import lease
 
@@ -36,6 +37,7 @@ def main() -> None:
     add_train_arguments(parser)
     parser.add_argument("--allow-cpu", action="store_true", help="use the CPU if there is no GPU")
     arguments = parser.parse_args()
+    end_at_stop_signals()
     with exit_on_user_error():
         if not is_first_process():
             arguments.function(arguments)  # one that Lightning added, on GPUs held by the first

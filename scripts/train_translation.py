@@ -13,6 +13,7 @@ gpus.tsv beside the log says when GPUs were taken and released.
 import argparse
 
 from onmt_define.errors import exit_on_user_error
+from onmt_define.stop_signals import end_at_stop_signals
 
 
 def main() -> None:
@@ -29,6 +30,7 @@ def main() -> None:
     parser.add_argument("--log", required=True, help="file to append OpenNMT-py's output to")
     parser.add_argument("--gpu-log", help="table to append the use of the GPUs to")
     arguments = parser.parse_args()
+    end_at_stop_signals()
     with exit_on_user_error():
         from onmt_define.workflow.training import train
 

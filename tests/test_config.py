@@ -318,8 +318,12 @@ def training(**options):
         ({"optim": "adamm"}, "optim is 'adamm', expected one of 'sgd'"),
         ({"dropout": []}, "dropout is empty, expected at least one value"),
         (
+            {"encoder_type": "ggnn", "decoder_type": "rnn"},
+            "OpenNMT-py can't run a model with these options (FileNotFoundError: ",
+        ),
+        (
             {"encoder_type": "brnn", "decoder_type": "rnn", "hidden_size": 15},
-            "OpenNMT-py can't run a model with these options (AssertionError: no reason given)",
+            "hidden_size is 15, expected an even one for a brnn",
         ),
         (
             {"encoder_type": "mean", "decoder_type": "rnn", "word_vec_size": 8},

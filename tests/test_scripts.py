@@ -2,7 +2,10 @@
 
 import argparse
 import io
+import os
 import runpy
+import signal
+import subprocess
 import sys
 from functools import partial
 
@@ -90,3 +93,19 @@ def test_a_language_model_cannot_be_written_into_a_file(refused, tmp_path, monke
     monkeypatch.setattr(commands, "read_arguments", lambda arguments: {})
     sentence = "error: --output: text is a file, expected a folder"
     assert refused("onmt_define lm train --config run.yaml --output text").startswith(sentence)
+
+
+@pytest.mark.parametrize("script", ["train_translation", "train_language_model"])
+def test_a_stop_signal_before_a_training_begins_ends_it(tmp_path, script):
+    """Also where it was ignored by whoever started the script, as Snakemake does."""
+    config = tmp_path / "config.yaml"
+    os.mkfifo(config)
+    options = ["--config", config, "--output", tmp_path / "run", "--log", tmp_path / "log"]
+    options += ["--corpus", "x"] * (script == "train_translation")
+    process = subprocess.Popen(
+        [sys.executable, ROOT / "scripts" / f"{script}.py", *options],
+        preexec_fn=lambda: signal.signal(signal.SIGUSR1, signal.SIG_IGN),
+    )
+    with open(config, "w"):  # waits until the script reads it
+        process.send_signal(signal.SIGUSR1)
+        assert process.wait() == -signal.SIGUSR1

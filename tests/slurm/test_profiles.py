@@ -156,7 +156,7 @@ def processes_of(folder):
 
 
 def checkpoints_of(folder):
-    return set((folder / "checkpoints").glob("[!.]*"))
+    return set((folder / "checkpoints").glob("[!.]*step[-_]*"))
 
 
 def pause(driver, *folders):
