@@ -26,10 +26,10 @@ $(INSTALLED): requirements.lock pyproject.toml onmt_define.pth
 demo: $(INSTALLED)  ## train and score two small models on a generated corpus (minutes, CPU)
 	$(BIN)/snakemake --cores all --configfile configs/demo.yaml
 
-# A process more than there are cores, since many tests wait, with one thread each; tests of a file
-# share what takes long to make.
+# Two processes more than there are cores, since many tests wait, with one thread each; tests of a
+# file share what takes long to make.
 test: $(INSTALLED)  ## run all tests
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --maxprocesses 5 \
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 2)) --maxprocesses 6 \
 		--dist loadfile --no-loadscope-reorder
 
 test-fast: $(INSTALLED)  ## run the tests that take seconds

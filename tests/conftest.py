@@ -12,7 +12,10 @@ from paths import BIN, ROOT
 settings.register_profile("no-deadline", deadline=None, max_examples=40)
 settings.load_profile("no-deadline")
 
-LONGEST_FIRST = ("test_profiles.py", "test_workflow.py", "test_killing.py", "test_wmt14.py")
+LONGEST_FIRST = (
+    *("test_workflow.py", "test_killing.py", "test_profiles.py", "test_wmt14.py"),
+    *("test_stopping.py", "test_lm_training.py"),
+)
 
 
 def pytest_collection_modifyitems(config, items):

@@ -109,6 +109,7 @@ def test_import_normalises_and_joins(files: dict, tmp_path: Path) -> None:
         (b"one\nz\xfcrich\n", r"valid\.de, line 2: byte 2 is not UTF-8"),
         ("one\n\uffe8\n", r"valid\.de, line 2 has the character U\+FFE8.*replace it"),
         ("", r"valid\.de is empty"),
+        (" \n\t\n", r"have text on both sides in none of their lines"),
         ("one\n", r"valid\.en has 2 lines and .*valid\.de has 1"),
         (None, r"cannot read .*valid\.de: No such file"),
     ],
