@@ -26,7 +26,7 @@ def exit_on_user_error() -> Iterator[None]:
         try:
             yield
         finally:
-            sys.stdout.flush()  # at Python's own end it would be too late to keep quiet
+            _flush()  # at Python's own end it would be too late to keep quiet
     except UserError as error:
         _exit_with(str(error))
     except FileNotFoundError as error:
@@ -45,8 +45,13 @@ def exit_on_user_error() -> Iterator[None]:
         sys.exit(130)
 
 
+def _flush() -> None:
+    if sys.stdout is not None:  # as where it was closed (>&-)
+        sys.stdout.flush()
+
+
 def _exit_with(sentence: str) -> None:
-    sys.stdout.flush()
+    _flush()
     print(f"error: {sentence}", file=sys.stderr)
     sys.exit(2)
 

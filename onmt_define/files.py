@@ -20,9 +20,12 @@ def complete_or_absent(path: str | Path) -> Iterator[Path]:
     left of the same file is deleted then.
 
     Raises:
-        UserError: if there is no room for it; what `path` held before is still there.
+        UserError: if there is no room for it, where what `path` held before is still there, or if
+            `path` is a device or something else that isn't a file.
     """
     final = Path(path)
+    if final.exists() and not final.is_file() and not final.is_dir():
+        raise UserError(f"{final} is no regular file, which could be replaced")
     final.parent.mkdir(parents=True, exist_ok=True)
     temporary = final.with_name(f".{final.name}.{os.getpid()}.part")
     try:

@@ -45,3 +45,12 @@ def test_a_mistake_is_said_though_nobody_reads_the_output(run_unread):
     status, complaint = run_unread("compress", "nowhere.pt", "-o", "x.pt")
     assert status == 2
     assert b"error: " in complaint
+
+
+def test_a_command_without_an_output_works():
+    """As `onmt_define --help >&-` in a shell."""
+    result = subprocess.run(
+        ["sh", "-c", '"$0" params >&-', BIN / "onmt_define"], capture_output=True, text=True
+    )
+    assert result.returncode == 0
+    assert not result.stderr

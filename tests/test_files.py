@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
 
 
@@ -28,3 +29,14 @@ def test_what_a_killed_writer_left_goes_when_the_file_is_complete(tmp_path):
         temporary.write_text("whole")
     assert final.read_text() == "whole"
     assert sorted(tmp_path.iterdir()) == sorted([final, *kept])
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    """A device, say, if root names one as the output."""
+    os.mkfifo(tmp_path / "pipe")
+    with (
+        pytest.raises(UserError, match="pipe is no regular file"),
+        complete_or_absent(tmp_path / "pipe") as temporary,
+    ):
+        temporary.touch()
+    assert (tmp_path / "pipe").is_fifo()

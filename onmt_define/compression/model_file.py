@@ -15,7 +15,8 @@ from onmt_define.embeddings.dimensions import require_between
 from onmt_define.embeddings.input_layer import InputLayer
 from onmt_define.embeddings.packed_codes import MAX_BITS
 from onmt_define.errors import UserError
-from onmt_define.files import complete_or_absent, require_other_file
+from onmt_define.files import require_other_file
+from onmt_define.opennmt.checkpoint_files import write
 from onmt_define.progress_line import time_left
 from onmt_define.trained_models import COMPRESSED, read_model
 
@@ -49,11 +50,8 @@ def compress_file(
     seconds = time.monotonic() - started
     layers = {name: _describe(model.layers[name], one) for name, one in found.items()}
     try:
-        with complete_or_absent(output) as temporary:
-            torch.save(
-                model.compressed({name: one.layer for name, one in found.items()}), temporary
-            )
-    except (OSError, RuntimeError) as error:
+        write(model.compressed({name: one.layer for name, one in found.items()}), output)
+    except OSError as error:
         raise UserError(f"{output} can't be written: {error}") from error
     return {
         "kind": "compression",

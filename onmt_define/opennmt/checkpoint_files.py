@@ -96,9 +96,14 @@ def save(checkpoint: dict[str, Any], path: str | Path) -> None:
     if embedding_type(checkpoint) != STANDARD:
         options = {**vars(checkpoint["opt"]), "model_type": MODEL_TYPE_ON_DISK}
         checkpoint = {**checkpoint, "opt": argparse.Namespace(**options)}
+    write(checkpoint, path)
+
+
+def write(content: dict[str, Any], path: str | Path) -> None:
+    """Write what `torch.save` can, with an error that says why where it can't be written."""
     with complete_or_absent(path) as temporary, temporary.open("wb") as file:
         try:
-            torch.save(checkpoint, file)
+            torch.save(content, file)
         except RuntimeError as error:
             # torch hides why a write failed behind an error of its own.
             if isinstance(error.__context__, OSError):

@@ -33,6 +33,7 @@ OPTIONAL = {
     "snakemake-executor-plugin-cluster-generic": "the workflow with profiles/cluster-generic",
     "lightning": "language models",
 }
+START_UP_FILE = "onmt_define.pth"
 COMMANDS = ("build_vocab", "train", "translate", "average_models", "release_model", "server")
 SEES_PLUGIN = "import sys; print('onmt_define.opennmt.startup' in sys.modules)"
 
@@ -84,7 +85,7 @@ def _opennmt() -> Iterator[Finding]:
     elif found != OPENNMT:
         yield Finding("broken", f"OpenNMT-py {found}, only {OPENNMT} is supported: {install}")
     else:
-        yield Finding("ok", f"OpenNMT-py {found}")
+        yield Finding("ok", f"OpenNMT-py {found} (supported: this one)")
     missing = [name for name in NEEDED_BY_OPENNMT if _version(name) is None]
     if missing:
         yield Finding(
@@ -98,7 +99,7 @@ def _start_up() -> Iterator[Finding]:
     if not _sees_plugin(sys.executable):
         yield Finding(
             "broken",
-            "Python doesn't load the plug-in when it starts: the file onmt_define.pth has to lie "
+            f"Python doesn't load the plug-in when it starts: the file {START_UP_FILE} has to lie "
             "in this Python's own site-packages, and isn't read from PYTHONPATH, from a folder of "
             "pip --target or with python -S; install onmt_define into a virtual environment",
         )
@@ -108,11 +109,12 @@ def _start_up() -> Iterator[Finding]:
             yield Finding("broken", f"{command} isn't beside {sys.executable} nor on PATH")
             continue
         python = _python_of(path)
-        if _sees_plugin(python):
-            yield Finding("ok", f"{command} sees the plug-in ({path})")
+        if _sees_plugin(*python):
+            yield Finding("ok", f"{command} sees the plug-in, by {START_UP_FILE} ({path})")
         else:
             yield Finding(
-                "broken", f"{command} doesn't see the plug-in: {path} runs {python}, without it"
+                "broken",
+                f"{command} doesn't see the plug-in: {path} runs {' '.join(python)}, without it",
             )
 
 
@@ -145,7 +147,7 @@ def _in_range(name: str, found: str, supported: tuple, advice: str) -> Finding:
     lowest, highest = (".".join(map(str, bound)) for bound in supported)
     numbers = tuple(int(part) for part in re.findall(r"\d+", found)[:2])
     if supported[0] <= numbers <= supported[1]:
-        return Finding("ok", f"{name} {found}")
+        return Finding("ok", f"{name} {found} (supported: {lowest} to {highest})")
     return Finding("broken", f"{name} {found}, supported are {lowest} to {highest}: {advice}")
 
 
@@ -161,18 +163,23 @@ def _script(command: str) -> str | None:
     return str(beside) if beside.exists() else shutil.which(command)
 
 
-def _python_of(script: str) -> str:
-    """The interpreter that a console script names in its first line."""
+def _python_of(script: str) -> list[str]:
+    """The interpreter that a console script names in its first line, with its arguments."""
     with open(script, "rb") as file:
         first, second = (file.readline().decode("utf-8", errors="replace") for _ in range(2))
-    python = first.removeprefix("#!").strip()
-    if python == "/bin/sh" and "exec" in second:
+    if not first.startswith("#!"):
+        return [sys.executable]
+    command = first.removeprefix("#!").split()
+    if command == ["/bin/sh"] and "exec" in second:
         # pip's way for a path with a space: '''exec' "/a path/python" "$0" "$@"
-        python = shlex.split(second)[1]
-    return python if first.startswith("#!") and Path(python).exists() else sys.executable
+        return shlex.split(second)[1:2]
+    return command
 
 
 @functools.cache
-def _sees_plugin(python: str) -> bool:
-    printed = subprocess.run([python, "-c", SEES_PLUGIN], capture_output=True, text=True)
+def _sees_plugin(*python: str) -> bool:
+    try:
+        printed = subprocess.run([*python, "-c", SEES_PLUGIN], capture_output=True, text=True)
+    except OSError:  # there is no such Python any more
+        return False
     return printed.stdout.strip() == "True"

@@ -9,10 +9,8 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from onmt_define.errors import UserError
-from onmt_define.files import complete_or_absent, require_other_file
+from onmt_define.files import require_other_file
 from onmt_define.opennmt import checkpoint_files
 from onmt_define.opennmt.factorised_classifier import fold_classifier
 from onmt_define.opennmt.input_layers import (
@@ -41,9 +39,8 @@ def fold_file(model: str | Path, output: str | Path) -> str:
     except (RuntimeError, KeyError, ValueError) as error:
         raise misfit(model, error) from error
     try:
-        with complete_or_absent(output) as temporary:
-            torch.save(folded, temporary)
-    except (OSError, RuntimeError) as error:
+        checkpoint_files.write(folded, output)
+    except OSError as error:
         raise UserError(f"{output} can't be written: {error}") from error
     return (
         f"folded {model} (embedding_type {embedding_type}) into {output}\n"

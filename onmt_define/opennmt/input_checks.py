@@ -8,7 +8,8 @@ import copy
 import functools
 import os
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -181,11 +182,22 @@ class _OpenedWhenWritten:
     def write(self, text: str) -> None:
         if self._file is None:
             self._file = open(self._path, "w", encoding="utf-8")  # noqa: SIM115
-        self._file.write(text)
+        with self._named():
+            self._file.write(text)
 
     def flush(self) -> None:
         if self._file is not None:
-            self._file.flush()
+            with self._named():
+                self._file.flush()
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """A full disk's error doesn't say which file."""
+        try:
+            yield
+        except OSError as error:
+            error.filename = error.filename or self._path
+            raise
 
 
 def _in_a_sentence(check: Callable[..., None]) -> Callable[..., None]:
@@ -207,8 +219,16 @@ def words_of(error: Exception) -> str:
 
 
 def _require_folder(option: str, path: str | None) -> None:
-    if path is not None and not Path(path).parent.is_dir():
+    if path is None:
+        return
+    if not Path(path).parent.is_dir():
         raise UserError(f"{option} is {path}, but there is no folder {Path(path).parent}")
+    _require_writable(option, path, Path(path) if Path(path).exists() else Path(path).parent)
+
+
+def _require_writable(option: str, path: str, place: Path) -> None:
+    if not os.access(place, os.W_OK):
+        raise UserError(f"{option} is {path}, but {place} can't be written to")
 
 
 def _require_another_file(option: str, path: str, inputs: list[str | None]) -> None:
@@ -223,3 +243,4 @@ def _require_no_file_above(option: str, path: str) -> None:
     above = next((folder for folder in Path(path).parents if folder.exists()), Path())
     if not above.is_dir():
         raise UserError(f"{option} is {path}, but {above} is a file, expected a folder")
+    _require_writable(option, path, above)

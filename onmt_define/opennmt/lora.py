@@ -5,6 +5,7 @@ beside them without saving it. Here the classifier stays as it is, and the adapt
 the model that they were trained on.
 """
 
+import hashlib
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,7 @@ def prepare_training(model: Any, opt: Namespace) -> None:
             "layer of the model, expected names such as linear_query and a rank of at least 1"
         )
     model.generator.requires_grad_(False)
+    opt.lora_base = _fingerprint(model.state_dict())
 
 
 def require_whole(checkpoint: dict[str, Any], path: str | Path) -> None:
@@ -93,6 +95,12 @@ def merge_lora_files(base: str | Path, adapted: str | Path, output: str | Path) 
         adapters.update(read_weights(Path(adapted)))
     if adapters["vocab"] != whole["vocab"]:
         raise UserError(f"{adapted} and {base} have different vocabularies, expected one model")
+    trained_on = getattr(adapters["opt"], "lora_base", None)  # not noted by stock OpenNMT-py
+    if trained_on and trained_on != _fingerprint(whole["model"]):
+        raise UserError(
+            f"{adapted} wasn't trained on {base}, whose weights are others than those of "
+            f"{adapters['opt'].train_from} then"
+        )
     try:
         layers = _merge(whole["model"], adapters["model"], adapters["opt"].lora_alpha)
     except (KeyError, RuntimeError) as error:
@@ -102,6 +110,17 @@ def merge_lora_files(base: str | Path, adapted: str | Path, output: str | Path) 
     except OSError as error:
         raise UserError(f"{output} can't be written: {error}") from error
     return f"merged {layers} adapters of {adapted} into {base}: {output}, optimizer state dropped"
+
+
+@torch.no_grad()
+def _fingerprint(weights: dict[str, Tensor]) -> str:
+    """Of what adapters are trained on: the weights of encoder and decoder, in 32 bits."""
+    digest = hashlib.sha256()
+    for name in sorted(weights):
+        if not name.startswith("generator.") and "lora_" not in name:
+            digest.update(name.encode())
+            digest.update(weights[name].detach().cpu().float().contiguous().numpy().data)
+    return digest.hexdigest()
 
 
 @torch.no_grad()

@@ -48,7 +48,7 @@ def _patch_command(module: ModuleType) -> None:
             except ImportError as error:  # of a package that only some transforms need
                 raise UserError(str(error)) from error
             except OSError as error:
-                if error.filename is not None:
+                if error.filename is not None or isinstance(error, BrokenPipeError):
                     raise
                 raise UserError(str(error)) from error  # one of OpenNMT-py's own
 

@@ -184,6 +184,15 @@ def _patch_server_model(module: ModuleType) -> None:
             for path in self.opt.models:
                 checkpoint_files.load(path)
 
+    load = model.load
+
+    @functools.wraps(load)
+    def load_or_let_load(self: Any, *arguments: Any, **settings: Any) -> None:
+        try:
+            load(self, *arguments, **settings)
+        finally:
+            self.loading_lock.set()  # else every later request would wait for this one
+
     def parse_opt(self: Any, opt: dict[str, Any]) -> Namespace:
         """Options of `onmt_translate` from a config, where a false one is one left out."""
         from onmt.opts import translate_opts
@@ -207,6 +216,7 @@ def _patch_server_model(module: ModuleType) -> None:
 
     model.__init__ = __init__
     model.parse_opt = parse_opt
+    model.load = load_or_let_load
     for name in ("unload", "to_cpu", "to_gpu"):
         setattr(model, name, _for_a_loaded_model(getattr(model, name)))
 

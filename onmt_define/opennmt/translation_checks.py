@@ -24,6 +24,11 @@ def check_translation_options(opt: Namespace) -> None:
             f"dump_beam is {opt.dump_beam}, but OpenNMT-py 3.5.1 can't write its beams; leave it "
             "out (n_best and verbose show more than the best translation)"
         )
+    if opt.precision == "int8":
+        raise UserError(
+            "precision is int8, which OpenNMT-py 3.5.1 disregards; fold the model "
+            "(onmt_define fold) and use CTranslate2"
+        )
     if opt.data_type != "text":
         raise UserError(f"data_type is {opt.data_type!r}, expected text")
     for option, needed in (
@@ -113,6 +118,8 @@ def _options_of(path: str) -> Namespace:
 def _check_ensemble(paths: list[str], model_opts: list[Namespace]) -> None:
     """Attentions and probabilities of several models are averaged, and have to be of one kind."""
     first, expected = paths[0], model_opts[0]
+    if len(paths) > 1 and expected.model_task == "lm":
+        raise UserError(f"{first} is a language model, which can't be in an ensemble")
     if len(paths) > 1 and expected.copy_attn:
         raise UserError(f"{first} was trained with copy_attn, which can't be in an ensemble")
     for path, model_opt in zip(paths[1:], model_opts[1:], strict=True):

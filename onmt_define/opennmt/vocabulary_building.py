@@ -3,10 +3,13 @@
 import functools
 import os
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import IO, Any
 
 from onmt_define.errors import UserError
+from onmt_define.files import complete_or_absent
 from onmt_define.opennmt.corpora import PATHS
 
 
@@ -58,3 +61,15 @@ def patch(module: ModuleType) -> None:
         return counters
 
     module.build_vocab = build_vocab  # type: ignore[attr-defined]
+    module.open = _open_whole  # type: ignore[attr-defined]
+
+
+@contextmanager
+def _open_whole(path: str, mode: str = "r", **settings: Any) -> Iterator[IO[str]]:
+    """In place of `open`: what is written is whole, or as it was before."""
+    if mode != "w":
+        with open(path, mode, **settings) as file:
+            yield file
+    else:
+        with complete_or_absent(path) as temporary, open(temporary, mode, **settings) as file:
+            yield file

@@ -1,12 +1,15 @@
 """Unfit files, devices and checkpoints: the stock commands name each in one sentence."""
 
 import logging
+import os
+import resource
 import subprocess
 import sys
 from importlib.util import find_spec
 
 import pytest
 import yaml
+from paths import BIN
 
 pytestmark = pytest.mark.slow
 
@@ -486,3 +489,38 @@ def test_only_warnings_about_opennmt_itself_are_silenced():
     assert [line for line in output.stderr.split("\n") if "Warning" in line] == [
         "mine.py:1: FutureWarning: mine"
     ]
+
+
+def test_a_folder_that_is_read_only(refused, trained, tmp_path, monkeypatch):
+    # Root may write anywhere but on a read-only disk.
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    sentence = f"but {tmp_path} can't be written to"
+    assert f"save_model is {tmp_path / 'model'}, {sentence}" in refused("train")
+    assert f"src_vocab is {tmp_path / 's'}, {sentence}" in refused("build_vocab", n_sample=-1)
+    arguments = ("-model", "model_step_20.pt", "-src", "valid.src", "-output", tmp_path / "hyp")
+    assert f"output is {tmp_path / 'hyp'}, {sentence}" in refused("translate", *arguments)
+
+
+def test_a_vocabulary_is_whole_or_as_it_was(toy, tmp_path):
+    """As on a disk that fills up meanwhile."""
+    vocabulary = tmp_path / "s"
+    vocabulary.write_text("an earlier one\t1\n")
+    arguments = ("-n_sample", "-1", "-overwrite", "-src_vocab", vocabulary)
+    result = subprocess.run(
+        [
+            BIN / "onmt_build_vocab",
+            "-config",
+            "train.yaml",
+            *arguments,
+            "-tgt_vocab",
+            tmp_path / "t",
+        ],
+        cwd=toy,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64)),
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 2
+    assert f"error: {vocabulary} can't be written (File too large)" in result.stderr
+    assert vocabulary.read_text() == "an earlier one\t1\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]

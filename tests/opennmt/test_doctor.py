@@ -100,6 +100,14 @@ def test_commands_in_a_path_with_a_space_are_followed(tmp_path):
     python.touch()
     script = tmp_path / "onmt_train"
     script.write_text(f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\n")
-    assert doctor._python_of(str(script)) == str(python)
-    script.write_text(f"#!{python}\nimport re\n")
-    assert doctor._python_of(str(script)) == str(python)
+    assert doctor._python_of(str(script)) == [str(python)]
+
+
+@pytest.mark.parametrize("line", ["{} -s", "/usr/bin/env {}", "/no/such/python"])
+def test_a_first_line_with_arguments_is_followed(monkeypatch, bare, line):
+    script = bare / "onmt_train"
+    script.write_text(f"#!{line.format(bare / 'environment' / 'bin' / 'python')}\n")
+    monkeypatch.setattr(doctor, "_script", lambda command: str(script))
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    about = list(doctor._start_up())
+    assert any("onmt_train doesn't see the plug-in" in found.text for found in about), about

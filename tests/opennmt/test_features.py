@@ -93,7 +93,8 @@ REFUSED = {
 LORA_NEEDS = {"train_from": None, "override_opts": False, "reset_optim": "none"}
 REFUSED_ELSEWHERE = {"update_vocab, save_format safetensors", "LoRA checkpoint"}
 REFUSED_ELSEWHERE |= {f"LoRA without {option}" for option in LORA_NEEDS}
-OTHERS = {"onmt_build_vocab", "train_from", "update_vocab"}
+OTHERS = {"onmt_build_vocab", "onmt_train", "onmt_translate", "train_from", "update_vocab"}
+OTHERS |= {"model_dtype fp16", "position_encoding on"}
 OTHERS |= {"LoRA", "ensemble with a standard model", "sampling", "world_size 2"}
 OTHERS |= {"onmt_average_models", "onmt_release_model", "onmt_server"}
 
@@ -274,6 +275,13 @@ def test_lora_adapters_become_part_of_the_model(
     assert status == 0, printed
     reference = (toy / "valid.tgt").read_text("utf-8")
     assert perplexity_of_references(printed, reference) == pytest.approx(trained_to, rel=1e-3)
+    other = train({**change, "seed": 2}, name="other")[2]
+    for wrong in (merged, other):
+        arguments = ("merge-lora", wrong, adapted, "-o", tmp_path / "again.pt")
+        result = run_command("onmt_define", *arguments, cwd=tmp_path)
+        assert result.returncode == 2
+        assert f"{adapted} wasn't trained on {wrong}" in result.stderr
+        assert not (tmp_path / "again.pt").exists()
     for command in ("average_models", "release_model"):
         status, printed = stock(command, "-m", adapted, "-o", tmp_path / "other")
         assert status == 2, printed

@@ -230,3 +230,22 @@ def test_a_model_that_copies_is_served_and_names_its_own_words(toy, stock, tmp_p
     )
     assert status == 0, printed
     assert served == (tmp_path / "hyp").read_text("utf-8").splitlines()
+
+
+def test_a_model_that_could_not_be_loaded_can_be_later(trained, stock, tmp_path):
+    from onmt.translate import TranslationServer
+
+    from onmt_define.errors import UserError
+
+    model, good = tmp_path / "m.pt", (trained[0] / "model_step_20.pt").read_bytes()
+    model.write_bytes(good)
+    models = [{"id": 1, "model": "m.pt", "load": False, "opt": {**OPTIONS}}]
+    (tmp_path / "s.json").write_text(json.dumps({"models_root": str(tmp_path), "models": models}))
+    server = TranslationServer()
+    server.start(tmp_path / "s.json")
+    model.write_text("junk")
+    for _ in range(2):
+        with pytest.raises(UserError, match="begins with 'junk'"):
+            server.run([{"id": 1, "src": "w1"}])
+    model.write_bytes(good)
+    assert server.run([{"id": 1, "src": "w1"}])[0]

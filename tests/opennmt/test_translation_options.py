@@ -17,6 +17,7 @@ CNN = {"encoder_type": "cnn", "decoder_type": "cnn", "position_encoding": False}
 WORKING = {
     "-with_score": ({}, ("-with_score",)),
     "-with_score, sampling": ({}, ("-with_score", "-random_sampling_topk", "3")),
+    "-precision fp16": ({}, ("-precision", "fp16")),
     "-profile": ({}, ("-profile",)),
     "-attn_debug": ({}, ("-attn_debug",)),
     "-tgt_file_prefix": ({}, ("-tgt", "valid.tgt", "-tgt_file_prefix")),
@@ -30,6 +31,8 @@ WORKING = {
     "-replace_unk, CNN": (CNN, ("-replace_unk",)),
 }
 REFUSED = {
+    "-precision int8": ({}, ("-precision", "int8")),
+    "-gpu above the GPUs": ({}, ("-gpu", "7")),
     "-report_align without an alignment_layer": ({}, ("-report_align",)),
     "-report_align, RNN": (RNN, ("-report_align",)),
     "-align_debug without -report_align": ({}, ("-align_debug",)),
