@@ -156,7 +156,8 @@ def processes_of(folder):
 
 
 def checkpoints_of(folder):
-    return set((folder / "checkpoints").glob("[!.]*step[-_]*"))
+    whole = (folder / "checkpoints").glob("[!.]*")
+    return {path for path in whole if path.suffix in (".pt", ".ckpt")}
 
 
 def pause(driver, *folders):
