@@ -231,13 +231,6 @@ def _require_writable(option: str, path: str, place: Path) -> None:
         raise UserError(f"{option} is {path}, but {place} can't be written to")
 
 
-def _require_another_file(option: str, path: str, inputs: list[str | None]) -> None:
-    """What is read must not be written over, under whatever name."""
-    for read in inputs:
-        if read and Path(path).is_file() and Path(read).exists() and Path(path).samefile(read):
-            raise UserError(f"{option} is {path}, which is read here, expected another file")
-
-
 def _require_no_file_above(option: str, path: str) -> None:
     """OpenNMT-py makes the folders when it saves its first checkpoint."""
     above = next((folder for folder in Path(path).parents if folder.exists()), Path())
