@@ -167,12 +167,13 @@ def test_processes_keep_the_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(cleaning, "LINES_PER_CHUNK", 7)
     pairs = [(f"Number {n}.", f"Nummer {n}.") for n in range(500)]
     raw = corpus(tmp_path / "raw", train=pairs)
+    before = set(multiprocessing.active_children())  # other tests' processes may still be ending
     one = clean_corpus(raw, tmp_path / "one", ["train"], SETTINGS, threads=1)
     two = clean_corpus(raw, tmp_path / "two", ["train"], SETTINGS, threads=2)
     assert one == two
     for name in ("train.en", "train.de", "train.counts.json"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
-    assert not multiprocessing.active_children()
+    assert set(multiprocessing.active_children()) <= before
 
 
 def test_reads_only_a_little_ahead() -> None:
