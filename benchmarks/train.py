@@ -71,6 +71,7 @@ def parse_arguments() -> Namespace:
     add("--target", help="target text")
     add("--output", default="train.csv", metavar="FILE", help="CSV to write (%(default)s)")
     add("--gpus", type=int, default=torch.cuda.device_count(), help="GPUs (%(default)s)")
+    add("--dropout", type=float, default=0.1, help="also of the attention (%(default)s)")
     add("--contenders", nargs="+", choices=CONTENDERS, default=list(CONTENDERS), metavar="NAME")
     for name, default, text in (
         ("steps", 200, "optimizer steps of each training"),
@@ -149,8 +150,8 @@ def configuration(
         "transformer_ff": arguments.ff,
         "define_map_dim": arguments.map_dim,
         "define_expand_dim": arguments.expand_dim,
-        "dropout": [0.1],
-        "attention_dropout": [0.1],
+        "dropout": [arguments.dropout],
+        "attention_dropout": [arguments.dropout],
         "label_smoothing": 0.1,
         "param_init": 0,
         "param_init_glorot": True,
@@ -229,7 +230,7 @@ def reading_speed(arguments: Namespace, text: dict[str, Path], folder: Path) -> 
 
     lines = (folder / "vocabulary").read_text("utf-8").splitlines()
     vocabulary = Namespace(ids_to_tokens=[line.split("\t")[0] for line in lines], default_id=0)
-    sides = (open_token_file(text[side], vocabulary, folder, print) for side in ("src", "tgt"))
+    sides = (open_token_file(side, path, vocabulary, folder, print) for side, path in text.items())
     batches = iter(
         PackedBatches([Corpus(*sides, 1)], SpecialTokens(1, 1, 2, 3), arguments.tokens, seed=1)
     )

@@ -15,27 +15,6 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\ufeff]")
 _LOOKS_LIKE_SEPARATOR = "\u2502"  # what Unicode calls the same sign in ordinary width
 
-_ENTITIES = {
-    "&quot;": '"',
-    "&apos;": "'",
-    "&lt;": "<",
-    "&gt;": ">",
-    "&#124;": "|",
-    "&#91;": "[",
-    "&#93;": "]",
-    "&amp;": "&",  # last: what it gives may not be read again
-}
-_SPLIT_HYPHEN = re.compile(" ?##AT##-##AT## ?")
-
-
-def unescape_moses(line: str) -> str:
-    """A line tokenised by others, without Moses's entities and marks of split hyphens."""
-    line = _SPLIT_HYPHEN.sub("-", line)
-    if "&" in line:
-        for entity, sign in _ENTITIES.items():
-            line = line.replace(entity, sign)
-    return line
-
 
 class MosesTokeniser:
     """One line of raw text to tokens of one language, joined by single spaces.

@@ -11,13 +11,12 @@ from typing import Any
 
 import yaml
 from filelock import FileLock
-from sacremoses import MosesDetokenizer
 
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
 from onmt_define.workflow.archives import extract_members, open_decompressed
 from onmt_define.workflow.downloads import Mirror, at_mirror, fetch, file_checksum
-from onmt_define.workflow.moses import unescape_moses
+from onmt_define.workflow.moses_escapes import unescape_moses
 from onmt_define.workflow.parallel_text import iterate_pairs
 from onmt_define.workflow.sacrebleu_sets import fetch_test_set
 
@@ -312,6 +311,9 @@ def _plain_text(tokenised: str | None, side: str) -> Callable[[bytes], bytes]:
     """
     if tokenised is None:
         return bytes
+    # Imported here: it takes half a second, which every start of the workflow would wait for.
+    from sacremoses import MosesDetokenizer
+
     detokenizer = MosesDetokenizer(lang=side)
 
     def plain(line: bytes) -> bytes:

@@ -9,7 +9,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn import functional
 
+from onmt_define.opennmt.packed_training.attention import PaddedAttention, fill_rows
 from onmt_define.opennmt.packed_training.batches import Corpus, PackedBatches, SpecialTokens
 from onmt_define.opennmt.packed_training.model import PackedModel
 from onmt_define.opennmt.packed_training.token_files import TokenFile
@@ -111,6 +113,32 @@ def test_equals_the_stock_model(options, fixed):
     assert loose.target_words == statistics.n_words
     for name, parameter in model.named_parameters():
         torch.testing.assert_close(gradients[name], parameter.grad, msg=name, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_on_a_cpu_equals_the_one_elsewhere(causal):
+    batch = next(iter(batches([corpus(50, longest=30)], 200)))
+    layout = PaddedAttention(batch.source, batch.target, heads=2)
+    of_keys = batch.target if causal else batch.source
+    shapes = [(len(side.tokens), 2, 8) for side in (batch.target, of_keys, of_keys)]
+    query, key, value = (torch.randn(shape) for shape in shapes)
+    found = layout(query, key, value, batch.target, of_keys, causal=causal, dropout=0.0)
+    bounds = zip(pairwise(batch.target.offsets), pairwise(of_keys.offsets), strict=True)
+    for (start, end), (first, last) in bounds:
+        each = (query[start:end], key[first:last], value[first:last])
+        expected = functional.scaled_dot_product_attention(
+            *(tensor.transpose(0, 1) for tensor in each), is_causal=causal
+        )
+        torch.testing.assert_close(found[start:end], expected.transpose(0, 1))
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 12)), min_size=1, max_size=40))
+def test_rows_hold_every_sequence_once_and_are_as_long_as_the_longest(pairs_of_lengths):
+    lengths = [list(of_side) for of_side in zip(*pairs_of_lengths, strict=True)]
+    rows = fill_rows(*lengths)
+    assert sorted(number for row in rows for number in row) == list(range(len(pairs_of_lengths)))
+    for of_side in lengths:
+        assert all(sum(of_side[number] for number in row) <= max(of_side) for row in rows)
 
 
 def test_dropout_acts_in_training_alone():

@@ -44,8 +44,9 @@ def outcomes(report):
 
 
 def test_opennmt_tests_have_the_same_results_with_and_without_the_plugin(
-    toy, tmp_path, stock_alone
+    toy, tmp_path, stock_alone, monkeypatch
 ):
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)  # meant for these tests here
     arguments = (TESTS, *SETTINGS, "--junitxml", "report.xml")
     with_plugin = subprocess.Popen(
         [sys.executable, "-m", "pytest", *arguments],

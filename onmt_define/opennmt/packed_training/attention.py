@@ -1,11 +1,15 @@
 """Attention among the sentences of a packed batch: each attends to itself, or to its source.
 
 On a GPU in bfloat16 the flash kernel of torch takes sentences of any lengths as they lie, one
-after the other. Elsewhere they are laid side by side with padding, and back again.
+after the other. Elsewhere they are laid into rows, several in one, and back again.
 """
 
 import math
+from collections import deque
+from itertools import pairwise
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -13,8 +17,6 @@ from torch.nn import functional
 from onmt_define.opennmt.packed_training.batches import Side
 
 OLDEST_FLASH_CAPABILITY = (8, 0)
-GROUPS = 6
-"""Groups of sentences that are padded to their own longest one."""
 
 
 def flash_runs_on(device: torch.device) -> bool:
@@ -64,76 +66,146 @@ def flash_attention(
     )[0]
 
 
-def padded_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    queries: Side,
-    keys: Side,
-    *,
-    causal: bool,
-    dropout: float,
-) -> Tensor:
-    """The same in any type, on any device."""
-    of_query, of_key = queries.offsets.tolist(), keys.offsets.tolist()
-    # In groups, so that short sentences aren't padded to the length of the longest.
-    size = max(1, -(-(len(of_query) - 1) // GROUPS))
-    outputs = []
-    for first in range(0, len(of_query) - 1, size):
-        group = slice(first, min(first + size, len(of_query) - 1) + 1)
-        bounds, key_bounds = of_query[group], of_key[group]
-        rows, key_rows = slice(bounds[0], bounds[-1]), slice(key_bounds[0], key_bounds[-1])
-        outputs.append(
-            _attention_in_group(
-                query[rows],
-                key[key_rows],
-                value[key_rows],
-                queries.positions[rows],
-                keys.positions[key_rows],
-                queries.offsets[group].diff(),
-                keys.offsets[group].diff(),
-                causal,
-                dropout,
-            )
-        )
-    return torch.cat(outputs)
+class PaddedAttention:
+    """The same in any type, on any device, for all layers of a model that read one batch.
+
+    Sentences are laid into rows as long as the longest sentence, long and short ones together so
+    that little is left empty; a mask keeps the sentences of a row apart. Where each token goes is
+    found out once.
+
+    Args:
+        source: side of the batch that the encoder reads.
+        target: side that the decoder reads.
+        heads: of the attention.
+    """
+
+    def __init__(self, source: Side, target: Side, heads: int) -> None:
+        rows = fill_rows(*(side.offsets.diff().tolist() for side in (source, target)))
+        self._layouts = {id(side): _Layout(side, rows, heads) for side in (source, target)}
+        self._masks: dict[tuple[int, int, bool], Tensor] = {}
+
+    def __call__(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        queries: Side,
+        keys: Side,
+        *,
+        causal: bool,
+        dropout: float,
+    ) -> Tensor:
+        of_query, of_key = self._layouts[id(queries)], self._layouts[id(keys)]
+        which = id(queries), id(keys), causal
+        if which not in self._masks:
+            self._masks[which] = _mask(of_query.sequences, of_key.sequences, causal)
+        padded = of_query.pad(query), of_key.pad(key), of_key.pad(value)
+        return of_query.pack(_attend(*padded, self._masks[which], dropout))
 
 
-def _attention_in_group(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    query_positions: Tensor,
-    key_positions: Tensor,
-    query_lengths: Tensor,
-    key_lengths: Tensor,
-    causal: bool,
-    dropout: float,
-) -> Tensor:
-    query_at = _sequence_of_each(query_lengths), query_positions
-    key_at = _sequence_of_each(key_lengths), key_positions
-    shape = (len(query_lengths), int(query_lengths.max()), int(key_lengths.max()))
+def fill_rows(*lengths: list[int]) -> list[list[int]]:
+    """Numbers of the sequences in each row: the longest one left, then the shortest that fit.
 
-    def lay_out(packed: Tensor, places: tuple[Tensor, Tensor], longest: int) -> Tensor:
-        padded = packed.new_zeros(shape[0], longest, *packed.shape[1:])
-        return padded.index_put(places, packed).transpose(1, 2)
+    Args:
+        lengths: of the sequences of each side; on no side a row is longer than its longest one.
+    """
+    room = [max(of_side) for of_side in lengths]
+    left = deque(sorted(range(len(lengths[0])), key=lambda i: lengths[-1][i], reverse=True))
+    rows = []
+    while left:
+        row = [left.popleft()]
+        used = [of_side[row[0]] for of_side in lengths]
+        while left:
+            with_next = [n + of_side[left[-1]] for n, of_side in zip(used, lengths, strict=True)]
+            if any(n > most for n, most in zip(with_next, room, strict=True)):
+                break
+            row.append(left.pop())
+            used = with_next
+        rows.append(row)
+    return rows
 
-    key_number = torch.arange(shape[2], device=key.device)
-    allowed = (key_number < key_lengths[:, None])[:, None, None, :]
+
+class _Layout:
+    """Where the tokens of a side lie in the rows.
+
+    `sequences` is (rows, longest): which sequence a place belongs to, -1 if it is empty.
+    """
+
+    def __init__(self, side: Side, rows: list[list[int]], heads: int) -> None:
+        offsets, device = side.offsets.tolist(), side.tokens.device
+        longest = max(end - start for start, end in pairwise(offsets))
+        sequences = np.full((len(rows), longest), -1)
+        tokens = np.full((len(rows), longest), offsets[-1])
+        for row, numbers in enumerate(rows):
+            end = 0
+            for number in numbers:
+                start, end = end, end + offsets[number + 1] - offsets[number]
+                sequences[row, start:end] = number
+                tokens[row, start:end] = range(offsets[number], offsets[number + 1])
+        self.sequences = torch.from_numpy(sequences).to(device)
+        self._shape = len(rows), heads, longest
+        # Of each head on its own: as matrix products want it.
+        of_padded = (tokens[:, None] * heads + np.arange(heads)[:, None]).flatten()
+        of_packed = of_padded.argsort()[: offsets[-1] * heads]
+        self._of_padded = torch.from_numpy(of_padded).clamp(max=offsets[-1] * heads).to(device)
+        self._of_packed = torch.from_numpy(of_packed).to(device)
+
+    def pad(self, packed: Tensor) -> Tensor:
+        """(tokens, heads, width) to (rows, heads, longest, width)."""
+        padded = _Pad.apply(packed.flatten(0, 1), self._of_padded, self._of_packed)
+        return padded.view(*self._shape, -1)
+
+    def pack(self, padded: Tensor) -> Tensor:
+        """The way back."""
+        packed = _Pack.apply(padded.flatten(0, 2), self._of_padded, self._of_packed)
+        return packed.view(-1, self._shape[1], padded.shape[-1])
+
+
+class _Pad(torch.autograd.Function):
+    """Rows laid out; what lies in the padding is never looked at.
+
+    Each row lies in one place, so that gradients needn't be added up, as PyTorch would.
+    """
+
+    @staticmethod
+    def forward(context: Any, rows: Tensor, of_padded: Tensor, of_packed: Tensor) -> Tensor:
+        context.save_for_backward(of_packed)
+        return rows.index_select(0, of_padded.clamp(max=len(rows) - 1))
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return gradient.index_select(0, *context.saved_tensors), None, None
+
+
+class _Pack(torch.autograd.Function):
+    """The way back; the gradient of padding is zero."""
+
+    @staticmethod
+    def forward(context: Any, rows: Tensor, of_padded: Tensor, of_packed: Tensor) -> Tensor:
+        context.save_for_backward(of_padded)
+        return rows.index_select(0, of_packed)
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        with_zeros = torch.cat([gradient, gradient.new_zeros(1, gradient.shape[1])])
+        return with_zeros.index_select(0, *context.saved_tensors), None, None
+
+
+def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropout: float) -> Tensor:
+    if query.device.type != "cpu":
+        return functional.scaled_dot_product_attention(query, key, value, mask, dropout)
+    # On a CPU torch's own function takes several times as long for rows as short as sentences.
+    scores = (query / math.sqrt(query.shape[-1])) @ key.mT + mask
+    return functional.dropout(scores.softmax(-1), dropout) @ value
+
+
+def _mask(of_queries: Tensor, of_keys: Tensor, causal: bool) -> Tensor:
+    """Added to the scores: leaves no weight to tokens of other sequences, or that come later.
+
+    Finite, since an empty place has nothing to attend to.
+    """
+    hidden = of_queries[:, :, None] != of_keys[:, None]
     if causal:
-        allowed = allowed & (key_number <= key_number[:, None])
-    # A query without keys would be 0/0; its sequence has no tokens.
-    allowed = allowed | (key_lengths == 0)[:, None, None, None]
-    output = functional.scaled_dot_product_attention(
-        lay_out(query, query_at, shape[1]),
-        lay_out(key, key_at, shape[2]),
-        lay_out(value, key_at, shape[2]),
-        attn_mask=allowed,
-        dropout_p=dropout,
-    )
-    return output.transpose(1, 2)[query_at]
-
-
-def _sequence_of_each(lengths: Tensor) -> Tensor:
-    """Number of the sequence that each token belongs to."""
-    return torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)
+        place = torch.arange(of_keys.shape[1], device=of_keys.device)
+        hidden = hidden | (place > place[:, None])
+    return torch.zeros(hidden.shape, device=hidden.device).masked_fill(hidden, -1e30)[:, None]

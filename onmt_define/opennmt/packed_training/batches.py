@@ -251,9 +251,6 @@ class PackedBatches:
     def _pack(
         self, corpus: np.ndarray, line: np.ndarray, lengths: np.ndarray, of_all: list[Cut]
     ) -> PackedBatch:
-        if not self.fixed:  # sentences of like length side by side need less padding
-            by_length = np.argsort(lengths[1], kind="stable")
-            corpus, line, lengths = corpus[by_length], line[by_length], lengths[:, by_length]
         source_lengths, target_lengths = lengths
         source = _concatenate([each.source for each in self.corpora], corpus, line)
         words = _concatenate([each.target for each in self.corpora], corpus, line)

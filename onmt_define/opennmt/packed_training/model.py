@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from onmt_define.opennmt.packed_training.attention import flash_attention, padded_attention
+from onmt_define.opennmt.packed_training.attention import PaddedAttention, flash_attention
 from onmt_define.opennmt.packed_training.batches import PackedBatch, Side
 
 Attention = Callable[..., Tensor]
@@ -44,7 +44,7 @@ class PackedModel(nn.Module):
         self.model = model
         self.compute_dtype = compute_dtype
         self.label_smoothing, self.padding = label_smoothing, padding
-        self._attention = flash_attention if flash else padded_attention
+        self._flash = flash
 
         def part(function: Callable[..., Any]) -> Callable[..., Any]:
             return torch.compile(function, dynamic=False) if compiled else function
@@ -62,16 +62,23 @@ class PackedModel(nn.Module):
             enabled=self.compute_dtype != torch.float32,
         ):
             encoder, decoder = self.model.encoder, self.model.decoder
+            attention = self._attention(batch)
             memory = self._embed(encoder.embeddings, batch.source)
             for layer in encoder.transformer:
-                memory = self._encoder_layer(layer, memory, batch.source, self._attention)
+                memory = self._encoder_layer(layer, memory, batch.source, attention)
             memory = encoder.layer_norm(memory)
             hidden = self._embed(decoder.embeddings, batch.target)
             for layer in decoder.transformer_layers:
                 hidden = self._decoder_layer(
-                    layer, hidden, memory, batch.target, batch.source, self._attention
+                    layer, hidden, memory, batch.target, batch.source, attention
                 )
             return self._loss(decoder.layer_norm, self.model.generator, hidden, batch.labels)
+
+    def _attention(self, batch: PackedBatch) -> Attention:
+        if self._flash:
+            return flash_attention
+        heads = self.model.encoder.transformer[0].self_attn.head_count
+        return PaddedAttention(batch.source, batch.target, heads)
 
     def _embed(self, embeddings: Any, side: Side) -> Tensor:
         # Not compiled: the embedding brings its own kernels, or is a user's.

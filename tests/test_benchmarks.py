@@ -1,4 +1,4 @@
-"""The benchmark of translating runs to its end with a tiny setting."""
+"""Benchmarks run to their end with tiny settings."""
 
 import csv
 import subprocess
@@ -9,7 +9,29 @@ from paths import ROOT
 
 pytestmark = pytest.mark.slow
 
-BENCHMARK = ROOT / "benchmarks" / "translate.py"
+TRANSLATING = ROOT / "benchmarks" / "translate.py"
+TRAINING = ROOT / "benchmarks" / "train.py"
+
+
+def test_training_says_how_fast_it_was(tmp_path):
+    output, text = tmp_path / "train.csv", tmp_path / "text"
+    text.write_text("a b c\nb c d e\n" * 20)
+    sizes = ("vocabulary=9", "width=8", "layers=1", "heads=1", "ff=8", "tokens=30", "gpus=0")
+    settings = ("--packed-steps=8", "--report=2", *(f"--{size}" for size in sizes))
+    result = subprocess.run(
+        [
+            *(sys.executable, TRAINING, "--source", text, "--target", text, "--output", output),
+            *("--contenders", "packed", *settings),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    (row,) = csv.DictReader(output.open())
+    assert row["contender"] == "packed"
+    assert int(row["tokens_per_second"]) > 0
+    assert "packed batches alone" in result.stdout
 
 
 def test_every_system_makes_the_same_number_of_tokens(tmp_path):
@@ -19,7 +41,7 @@ def test_every_system_makes_the_same_number_of_tokens(tmp_path):
     settings = ("--rounds=2", "--expand-dim=32", "--groups=4", *(f"--{size}" for size in sizes))
     output = tmp_path / "translate.csv"
     result = subprocess.run(
-        [sys.executable, BENCHMARK, "--text", tmp_path / "text", "--output", output, *settings],
+        [sys.executable, TRANSLATING, "--text", tmp_path / "text", "--output", output, *settings],
         capture_output=True,
         text=True,
         timeout=300,
@@ -36,7 +58,9 @@ def test_every_system_makes_the_same_number_of_tokens(tmp_path):
 
 def test_a_missing_text_is_one_sentence(tmp_path):
     result = subprocess.run(
-        [sys.executable, BENCHMARK, "--text", tmp_path / "nowhere"], capture_output=True, text=True
+        [sys.executable, TRANSLATING, "--text", tmp_path / "nowhere"],
+        capture_output=True,
+        text=True,
     )
     assert result.returncode == 2
     assert f"error: there is no file {tmp_path / 'nowhere'}" in result.stderr
