@@ -451,6 +451,9 @@ def test_what_a_killed_slurm_left_is_cleared_away(slurm, capsys):
     folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{ended.pid}-", dir="/tmp"))
     environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
     with subprocess.Popen(["sleep", "100"], env=environment) as daemon:
+        # A process that has only just become another program has no environment for a moment.
+        readable = Path(f"/proc/{daemon.pid}/environ")
+        wait_for(lambda: str(folder) in readable.read_text(), 20, "the process to start")
         clear_leftovers()
         assert daemon.wait(10) == -signal.SIGKILL
     assert not folder.exists()
