@@ -57,12 +57,13 @@ def test_a_killed_writer_is_followed_at_once(holder, tmp_path):
     holder.wait()
     started = time.monotonic()
     with only_writer(tmp_path):
-        assert time.monotonic() - started < 1
+        assert time.monotonic() - started < run_folder.SECONDS_WITHOUT_A_BEAT / 2
         assert owner.read(tmp_path / ".training.owner")["process"] == os.getpid()
     assert not (tmp_path / ".training.owner").exists()
 
 
-def test_a_living_writer_on_another_machine_keeps_the_folder(quick, tmp_path):
+def test_a_living_writer_on_another_machine_keeps_the_folder(quick, monkeypatch, tmp_path):
+    monkeypatch.setattr(run_folder, "SECONDS_WITHOUT_A_BEAT", 30)  # a busy machine beats late
     path, ended = tmp_path / ".training.owner", threading.Event()
     owner.write(elsewhere(), path)
 
@@ -91,6 +92,6 @@ def test_a_dead_writer_on_another_machine_is_followed_after_a_while(quick, tmp_p
 
 def test_a_writer_that_was_taken_for_dead_does_not_go_on(holder, tmp_path):
     owner.write(elsewhere(), tmp_path / ".training.owner")
-    _, messages = holder.communicate(timeout=5)
+    _, messages = holder.communicate(timeout=50)
     assert holder.returncode == 1
     assert b"was taken over by process 4711 of anna on node7" in messages
