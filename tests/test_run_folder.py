@@ -52,13 +52,14 @@ def test_a_second_writer_is_told_who_the_first_is(holder, tmp_path):
         pass
 
 
-def test_a_killed_writer_is_followed_at_once(holder, tmp_path):
+def test_a_killed_writer_is_followed_at_once(holder, tmp_path, capsys):
     holder.kill()
     holder.wait()
     started = time.monotonic()
     with only_writer(tmp_path):
         assert time.monotonic() - started < run_folder.SECONDS_WITHOUT_A_BEAT / 2
         assert owner.read(tmp_path / ".training.owner")["process"] == os.getpid()
+    assert not capsys.readouterr().err  # nor does it say that it waits
     assert not (tmp_path / ".training.owner").exists()
 
 

@@ -116,7 +116,7 @@ def test_equals_the_stock_model(options, fixed):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_attention_on_a_cpu_equals_the_one_elsewhere(causal):
+def test_each_sentence_attends_as_if_it_were_alone(causal):
     batch = next(iter(batches([corpus(50, longest=30)], 200)))
     layout = PaddedAttention(batch.source, batch.target, heads=2)
     of_keys = batch.target if causal else batch.source

@@ -146,13 +146,15 @@ class _Layout:
         self._shape = len(rows), heads, longest
         # Of each head on its own: as matrix products want it.
         of_padded = (tokens[:, None] * heads + np.arange(heads)[:, None]).flatten()
-        of_packed = of_padded.argsort()[: offsets[-1] * heads]
-        self._of_padded = torch.from_numpy(of_padded).clamp(max=offsets[-1] * heads).to(device)
+        number_of_rows = offsets[-1] * heads
+        of_packed = of_padded.argsort()[:number_of_rows]
+        self._of_padded = torch.from_numpy(of_padded.clip(max=number_of_rows)).to(device)
+        self._any_for_empty = self._of_padded.clamp(max=number_of_rows - 1)
         self._of_packed = torch.from_numpy(of_packed).to(device)
 
     def pad(self, packed: Tensor) -> Tensor:
         """(tokens, heads, width) to (rows, heads, longest, width)."""
-        padded = _Pad.apply(packed.flatten(0, 1), self._of_padded, self._of_packed)
+        padded = _Pad.apply(packed.flatten(0, 1), self._any_for_empty, self._of_packed)
         return padded.view(*self._shape, -1)
 
     def pack(self, padded: Tensor) -> Tensor:
@@ -170,7 +172,7 @@ class _Pad(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, rows: Tensor, of_padded: Tensor, of_packed: Tensor) -> Tensor:
         context.save_for_backward(of_packed)
-        return rows.index_select(0, of_padded.clamp(max=len(rows) - 1))
+        return rows.index_select(0, of_padded)
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
