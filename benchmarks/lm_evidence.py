@@ -48,19 +48,24 @@ WIKITEXT_2 = {
 }
 GELU = {"unit": {"activation": "gelu"}}
 RESUMED = {"epochs": 2, "save_every": 100}
+DEFINE = "table1c/awd-lstm-define"
 TRAININGS = [
     Training("awd-lstm", "table1c/awd-lstm", "ptb", {"epochs": 24}),
     Training("lstm-adaptive", "table1a/R2", "wikitext-2", WIKITEXT_2),
-    Training("awd-lstm-define", "table1c/awd-lstm-define", "ptb", {"epochs": 24}),
+    Training("awd-lstm-define", DEFINE, "ptb", {"epochs": 24}),
     Training("lstm-adaptive-define", "table1a/R3", "wikitext-2", WIKITEXT_2),
     # What the unit's activation was before: docs/results/activation.md.
-    Training("awd-lstm-define-gelu", "table1c/awd-lstm-define", "ptb", {"epochs": 24, **GELU}),
+    Training("awd-lstm-define-gelu", DEFINE, "ptb", {"epochs": 24, **GELU}),
     Training("lstm-adaptive-define-gelu", "table1a/R3", "wikitext-2", {**WIKITEXT_2, **GELU}),
     # Exact products on cuDNN, and another seed: is TF32 on our kernels as good?
     Training("awd-lstm-float32", "table1c/awd-lstm", "ptb", {"epochs": 5, "precision": "float32"}),
     Training("awd-lstm-seed2", "table1c/awd-lstm", "ptb", {"epochs": 5}, seed=2),
-    Training("whole", "table1c/awd-lstm-define", "ptb", RESUMED),
-    Training("killed", "table1c/awd-lstm-define", "ptb", RESUMED, kills=2),
+    # Why an AWD-LSTM with DeFINE lags: its 128 numbers a token, its depth, its learning rate?
+    Training("awd-lstm-narrow", "table1c/awd-lstm", "ptb", {"epochs": 4, "map": {"dim": 128}}),
+    Training("awd-lstm-define-shallow", DEFINE, "ptb", {"epochs": 4, "unit": {"depth": 3}}),
+    Training("awd-lstm-define-slow", DEFINE, "ptb", {"epochs": 4, "learning_rate": 10}),
+    Training("whole", DEFINE, "ptb", RESUMED),
+    Training("killed", DEFINE, "ptb", RESUMED, kills=2),
 ]
 LITTLE = {"corpus": "little", "epochs": 2, "save_every": 2, "hidden_size": 24, "layers": 2}
 LITTLE |= {"precision": "float32"}
