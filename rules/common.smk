@@ -103,12 +103,13 @@ TRAININGS = {"train_translation", "train_language_model"}
 
 def check_before_start():
     """Stop with one sentence before the first job; not called in a dry run."""
-    trains = any(job.rule.name in TRAININGS for job in workflow.dag.needrun_jobs())
+    jobs = list(workflow.dag.needrun_jobs())
+    trains = any(job.rule.name in TRAININGS for job in jobs)
     # Text can also be prepared, and reports made, where there is no GPU.
     gpus_given = workflow.global_resources.get("gpu").value if trains else None
     try:
         check_options(CONFIG, CONFIG_FILE, gpus_given, on_cluster=ON_CLUSTER)
-        check_disk(CONFIG, CONFIG_FILE)
+        check_disk(CONFIG, CONFIG_FILE, [path for job in jobs for path in job.output])
         if workflow.executor_plugin.name == "slurm":
             status_command = workflow.executor_settings.status_command
             slurm.check_before_jobs(status_command, Path.cwd())

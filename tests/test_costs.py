@@ -87,6 +87,19 @@ def test_a_disk_too_small_stops_the_run(config: dict, monkeypatch: pytest.Monkey
         check_disk(config, "config.yaml")
 
 
+def test_only_what_was_asked_for_needs_room(config: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, _, bpe = corpus_folders(config)
+    monkeypatch.setattr(costs.shutil, "disk_usage", lambda _: Usage(9 * GIB, 1, 7 * GIB))
+    check_disk(config, "config.yaml", [f"{bpe}/vocabulary-separate.en"])
+    check_disk(config, "config.yaml", ["data/ptb/raw/train.txt"])
+    one = ["results/paper/mt/define/seed1/model.pt"]
+    check_disk(config, "config.yaml", one)
+    with pytest.raises(UserError, match="GiB of disk are needed"):
+        check_disk(config, "config.yaml", [*one, "results/paper/mt/standard/seed1/model.pt"])
+    with pytest.raises(UserError, match="GiB of disk are needed"):
+        check_disk(config, "config.yaml")
+
+
 def checkpoint(folder: Path, step: int, value: float) -> None:
     weights = {"weight": torch.full((2,), value)}
     # One tensor in both places, as where the classifier is tied to a table.

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +61,7 @@ class Training:
     """
 
     name: str
+    folder: Path
     done: bool
     hours: float | None
     disk_at_end: int
@@ -81,29 +82,49 @@ class Costs:
 
 def estimate(config: dict[str, Any]) -> Costs:
     """What is still to be done and kept, in the current folder, for a completed configuration."""
-    downloads = list(_downloads(config))
     trainings = [*_translations(config), *_language_models(config)]
-    text, while_fetching = _text(config)
-    for name, archives in _language_model_corpora(config):
-        raw = Path("data", name, "raw")
-        size = training_lines(name) * RAW_BYTES_A_LINE
-        text += max(0, size - _bytes_in(raw))
-        fetching = 2 * size + sum(one.size or 0 for one in archives)
-        while_fetching = max(while_fetching, fetching - _bytes_in(raw) - _bytes_in(_fetched(raw)))
-    left = [training for training in trainings if not training.done]
-    end = text + sum(training.disk_at_end for training in left)
-    peak = text + sum(training.disk_at_peak for training in left)
-    return Costs(list(_texts(config)), downloads, trainings, max(peak, while_fetching), end)
+    peak, end = _disk(config, trainings, None)
+    return Costs(list(_texts(config)), list(_downloads(config)), trainings, peak, end)
 
 
-def check_disk(config: dict[str, Any], where: str) -> None:
-    """Raise `UserError` if the current folder's disk can't hold what is still to come."""
-    needed, free = estimate(config).disk_at_peak, shutil.disk_usage(Path.cwd()).free
+def check_disk(
+    config: dict[str, Any], where: str, outputs: Collection[str | Path] | None = None
+) -> None:
+    """Raise `UserError` if the current folder's disk can't hold what is still to come.
+
+    `outputs` are the files that are to be made, for whoever asked for a part of the configuration.
+    """
+    trainings = [*_translations(config), *_language_models(config)]
+    needed, _ = _disk(config, trainings, outputs)
+    free = shutil.disk_usage(Path.cwd()).free
     if needed > free:
         raise UserError(
             f"{where}: about {needed / GIB:.1f} GiB of disk are needed, but {Path.cwd()} has "
             f"{free / GIB:.1f} GiB free; fewer runs, seeds or keep_checkpoint need less"
         )
+
+
+def _disk(
+    config: dict[str, Any], trainings: list[Training], outputs: Collection[str | Path] | None
+) -> tuple[int, int]:
+    """Bytes at the most and at the end."""
+    text, while_fetching = _text(config, outputs)
+    for name, archives in _language_model_corpora(config):
+        raw = Path("data", name, "raw")
+        if not _is_planned(raw, outputs):
+            continue
+        size = training_lines(name) * RAW_BYTES_A_LINE
+        text += max(0, size - _bytes_in(raw))
+        fetching = 2 * size + sum(one.size or 0 for one in archives)
+        while_fetching = max(while_fetching, fetching - _bytes_in(raw) - _bytes_in(_fetched(raw)))
+    left = [each for each in trainings if not each.done and _is_planned(each.folder, outputs)]
+    end = text + sum(training.disk_at_end for training in left)
+    peak = text + sum(training.disk_at_peak for training in left)
+    return max(peak, while_fetching), end
+
+
+def _is_planned(folder: str | Path, outputs: Collection[str | Path] | None) -> bool:
+    return outputs is None or any(Path(output).is_relative_to(folder) for output in outputs)
 
 
 # --- Text ----------------------------------------------------------------------------------------
@@ -162,7 +183,7 @@ def _whole(folder: str | Path, config: dict[str, Any]) -> bool:
     return all(Path(folder, f"train.{side}").exists() for side in languages(config))
 
 
-def _text(config: dict[str, Any]) -> tuple[int, int]:
+def _text(config: dict[str, Any], outputs: Collection[str | Path] | None) -> tuple[int, int]:
     """Bytes of the parallel text in all its forms, and while it is being fetched."""
     raw_folder, clean_folder, bpe_folder = map(Path, corpus_folders(config))
     corpus = config["corpus"]
@@ -175,22 +196,26 @@ def _text(config: dict[str, Any]) -> tuple[int, int]:
         paths = [Path(path) for path in user_files(corpus["files"])]
         raw, archives = sum(path.stat().st_size for path in paths if path.exists()), 0
     size, while_fetching = 0.0, 0
-    if not _is_fetched(config):
+    if not _is_fetched(config) and _is_planned(raw_folder, outputs):
         # The archives stay until all is extracted and joined.
         while_fetching = (
             archives + 2 * raw - _bytes_in(raw_folder) - _bytes_in(_fetched(raw_folder))
         )
     for folder, share in ((raw_folder, 1.0), (clean_folder, CLEAN), (bpe_folder, ENCODED)):
-        if not _whole(folder, config):
+        if not _whole(folder, config) and _is_planned(folder, outputs):
             size += max(0, share * raw - _bytes_in(folder, and_below=False))
-    ids = TOKEN_IDS * _vocabularies(config) * raw
+    ids = TOKEN_IDS * _vocabularies(config, outputs) * raw
     size += max(0, ids - _bytes_in(bpe_folder / "token-ids"))
     return int(size), int(while_fetching)
 
 
-def _vocabularies(config: dict[str, Any]) -> int:
+def _vocabularies(config: dict[str, Any], outputs: Collection[str | Path] | None) -> int:
     """How many vocabularies, separate or shared, packed trainings still turn the text to ids of."""
-    unfinished = {one.name.rsplit(" seed ")[0] for one in _translations(config) if not one.done}
+    unfinished = {
+        one.name.rsplit(" seed ")[0]
+        for one in _translations(config)
+        if not one.done and _is_planned(one.folder, outputs)
+    }
     options = [training_options(config, run) for run in unfinished]
     packed = [each for each in options if each.get("training_loop") == "packed"]
     return len({bool(each.get("share_vocab")) for each in packed})
@@ -226,7 +251,7 @@ def _translations(config: dict[str, Any]) -> Iterator[Training]:
         )
         hours_a_step = _tokens_a_step(options) / speed / 3600
         for seed in run["seeds"]:
-            place = translation_folder(config, run["name"], seed)
+            place = Path(translation_folder(config, run["name"], seed))
             there, step = _bytes_in(place), min(_newest_step(place), options["train_steps"])
             end, peak = (
                 (tables + at_work) * (kept * BYTES_A_WEIGHT_WITH_ADAM + models * BYTES_A_WEIGHT)
@@ -234,6 +259,7 @@ def _translations(config: dict[str, Any]) -> Iterator[Training]:
             )
             yield Training(
                 f"{run['name']} seed {seed}",
+                place,
                 _is_trained(config, run["name"], seed),
                 (options["train_steps"] - step) * hours_a_step,
                 max(0, end - there),
@@ -314,17 +340,17 @@ def _language_models(config: dict[str, Any]) -> Iterator[Training]:
         hours = None
         if tokens and speed and settings.get("epochs"):
             hours = settings["epochs"] * tokens / speed / 3600
-        folder = Path("results", config["name"], "lm", run["name"])
         for seed in run["seeds"]:
-            done = (folder / f"seed{seed}" / "record.json").exists()
-            there = _bytes_in(folder / f"seed{seed}")
+            folder = Path("results", config["name"], "lm", run["name"], f"seed{seed}")
+            done = (folder / "record.json").exists()
+            there = _bytes_in(folder)
             # model.pt stays too, and one checkpoint more is there while it is saved.
             end, peak = (
                 (kept * BYTES_A_WEIGHT_WITH_ADAM + BYTES_A_WEIGHT) * _millions(run) * 10**6
                 for kept in (LM_CHECKPOINTS, LM_CHECKPOINTS + 1)
             )
             name = f"{run['name']} seed {seed}"
-            yield Training(name, done, hours, max(0, end - there), max(0, peak - there))
+            yield Training(name, folder, done, hours, max(0, end - there), max(0, peak - there))
 
 
 def _millions(run: dict[str, Any]) -> int:
