@@ -135,6 +135,8 @@ def run(name: str, arguments: argparse.Namespace) -> dict[str, str]:
     config = yaml.safe_load(arguments.config.read_text("utf-8"))
     config |= {"train_steps": arguments.steps, "valid_steps": arguments.valid_steps}
     config |= VARIANTS[name].options
+    if torch.cuda.is_available():  # the workflow gives the GPUs on the command line
+        config |= {"world_size": 1, "gpu_ranks": [0]}
     with tempfile.TemporaryDirectory() as folder:
         config |= {"save_model": f"{folder}/model", "save_checkpoint_steps": arguments.steps}
         path = Path(folder, "train.yaml")
