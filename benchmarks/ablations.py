@@ -33,12 +33,13 @@ MEAN_OF_GELU = 1 / (2 * math.sqrt(math.pi))  # over the standard normal distribu
 
 @dataclass(frozen=True)
 class Variant:
-    """What is different: options of onmt_train, arguments of the unit, or the built layer."""
+    """What is different: options of onmt_train, arguments of the unit, the built layer or model."""
 
     what: str
     options: dict[str, Any] = field(default_factory=dict)
     arguments: dict[str, Any] = field(default_factory=dict)
     change: Callable[[Any], None] | None = None
+    change_model: Callable[[Any], None] | None = None
 
 
 def scale_by(factor: float) -> Callable[[Any], None]:
@@ -59,6 +60,12 @@ def shrink_table(layer: Any) -> None:
     layer.table_shrinks_by = 8
 
 
+def enlarge_tables(model: Any) -> None:
+    """Make OpenNMT-py's tables as large as a projective layer's vectors are, 1.26 on average."""
+    for side in (model.encoder, model.decoder):
+        side.embeddings.word_lut.weight.data *= 4.4
+
+
 def share_unit(layer: Any) -> None:
     """Give the second side's layer the first one's unit."""
     if not next(layer.unit.parameters()).is_meta:  # else it's built to be counted
@@ -76,6 +83,11 @@ def centre_gelu(layer: Any) -> None:
 VARIANTS = {
     "define": Variant("as it is"),
     "standard": Variant("OpenNMT-py's table", {"embedding_type": "standard"}),
+    "large-table": Variant(
+        "OpenNMT-py's table, 4.4 times as large at first",
+        {"embedding_type": "standard"},
+        change_model=enlarge_tables,
+    ),
     "projective": Variant("a narrow table and a linear map", {"embedding_type": "projective"}),
     "gelu": Variant("GELU in the unit", {"define_activation": "gelu"}),
     "centred-gelu": Variant(
@@ -87,6 +99,7 @@ VARIANTS = {
     "no-norm": Variant("no LayerNorm in the unit", arguments={"norm": "none"}),
     "literal": Variant("the widths of the paper's text", arguments={"widths": "literal"}),
     "double": Variant("an output twice as large", change=scale_by(2)),
+    "quadruple": Variant("an output four times as large", change=scale_by(4)),
     "half": Variant("an output half as large", change=scale_by(0.5)),
     "learned-scale": Variant("a learned factor of the output", change=learn_scale),
     "small-table": Variant("token vectors an eighth as long at first", change=shrink_table),
@@ -114,6 +127,18 @@ def make_variant(variant: Variant) -> None:
         reset(self)
         with torch.no_grad():
             self.map_table.weight /= getattr(self, "table_shrinks_by", 1)
+
+    if variant.change_model:
+        from onmt import train_single
+
+        build_model = train_single.build_model
+
+        def build_changed(*arguments: Any) -> Any:
+            model = build_model(*arguments)
+            variant.change_model(model)
+            return model
+
+        train_single.build_model = build_changed
 
     Layer.__init__, Layer.from_opt = __init__, classmethod(from_opt)
     Layer.reset_parameters = reset_parameters
