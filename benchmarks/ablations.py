@@ -60,6 +60,13 @@ def shrink_table(layer: Any) -> None:
     layer.table_shrinks_by = 8
 
 
+def enlarge_reduce(factor: float) -> Callable[[Any], None]:
+    def change(layer: Any) -> None:
+        layer.reduce_grows_by = factor
+
+    return change
+
+
 def enlarge_tables(model: Any) -> None:
     """Make OpenNMT-py's tables as large as a projective layer's vectors are, 1.26 on average."""
     for side in (model.encoder, model.decoder):
@@ -100,6 +107,10 @@ VARIANTS = {
     "literal": Variant("the widths of the paper's text", arguments={"widths": "literal"}),
     "double": Variant("an output twice as large", change=scale_by(2)),
     "quadruple": Variant("an output four times as large", change=scale_by(4)),
+    "double-at-first": Variant("Reduce's weights doubled at first", change=enlarge_reduce(2)),
+    "quadruple-at-first": Variant(
+        "Reduce's weights four times as large at first", change=enlarge_reduce(4)
+    ),
     "half": Variant("an output half as large", change=scale_by(0.5)),
     "learned-scale": Variant("a learned factor of the output", change=learn_scale),
     "small-table": Variant("token vectors an eighth as long at first", change=shrink_table),
@@ -127,6 +138,7 @@ def make_variant(variant: Variant) -> None:
         reset(self)
         with torch.no_grad():
             self.map_table.weight /= getattr(self, "table_shrinks_by", 1)
+            self.unit.maps[-1].kernel *= getattr(self, "reduce_grows_by", 1)
 
     if variant.change_model:
         from onmt import train_single

@@ -110,7 +110,7 @@ def _curve_picture(
         name=f"{prefix}_{kind.lower()}_perplexity",
         section="curves" if section == "translation" else section,
         caption=f"{kind} perplexity of the {title} against the training step, log scale{mean}.",
-        draw=lambda: _draw_curves(runs, curve, metric, f"{kind} perplexity per token"),
+        draw=lambda: draw_curves(runs, curve, metric, f"{kind} perplexity per token"),
     )
 
 
@@ -147,7 +147,8 @@ def _gpus_picture(holdings: Sequence[Holding]) -> Picture:
     )
 
 
-def _draw_curves(runs: Sequence[Run], curve: str, metric: str, label: str) -> Figure:
+def draw_curves(runs: Sequence[Run], curve: str, metric: str, label: str) -> Figure:
+    """Lines of `metric` over training steps, one for each name of `runs`."""
     groups = by_name(runs)
     names = [short(name) for name in groups]
     columns = 1 if max(map(len, names)) > 18 else 2
@@ -213,7 +214,7 @@ def _label_log_axis(axes: Axes, values: Sequence[float]) -> None:
     ratio = max(values) / min(values)
     locator: Locator
     if ratio < 8:
-        locator = MaxNLocator(5, steps=_STEPS)
+        locator = MaxNLocator(7, steps=_STEPS)
     else:
         locator = LogLocator(subs=(1, 2, 5) if ratio < 1000 else (1,), numticks=8)
     axes.yaxis.set_major_locator(locator)
