@@ -45,7 +45,7 @@ REPORT = re.compile(r"\[(\S+ \S+),\d+ INFO\] Step .* (\d+)/ *\d+ tok/s")
 
 def main() -> None:
     """Train with every contender, print a table and write a CSV file."""
-    arguments = parse_arguments()
+    arguments = parse_arguments(__doc__, "train.csv")
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         text = make_text(arguments, Path(folder))
@@ -62,14 +62,14 @@ def main() -> None:
     print_table(rows, arguments, reading)
 
 
-def parse_arguments() -> Namespace:
+def parse_arguments(description: str | None, output: str) -> Namespace:
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
     add("--source", help="source text, tokens between spaces (default: made up)")
     add("--target", help="target text")
-    add("--output", default="train.csv", metavar="FILE", help="CSV to write (%(default)s)")
+    add("--output", default=output, metavar="FILE", help="file to write (%(default)s)")
     add("--gpus", type=int, default=torch.cuda.device_count(), help="GPUs (%(default)s)")
     add("--dropout", type=float, default=0.1, help="also of the attention (%(default)s)")
     add("--contenders", nargs="+", choices=CONTENDERS, default=list(CONTENDERS), metavar="NAME")

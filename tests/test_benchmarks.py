@@ -11,16 +11,18 @@ pytestmark = pytest.mark.slow
 
 TRANSLATING = ROOT / "benchmarks" / "translate.py"
 TRAINING = ROOT / "benchmarks" / "train.py"
+PROFILE = ROOT / "benchmarks" / "train_profile.py"
 
 
-def test_training_says_how_fast_it_was(tmp_path):
-    output, text = tmp_path / "train.csv", tmp_path / "text"
+def train_packed(program, output):
+    """A few steps of the packed loop, of a toy."""
+    text = output.parent / "text"
     text.write_text("a b c\nb c d e\n" * 20)
     sizes = ("vocabulary=9", "width=8", "layers=1", "heads=1", "ff=8", "tokens=30", "gpus=0")
     settings = ("--packed-steps=8", "--report=2", *(f"--{size}" for size in sizes))
     result = subprocess.run(
         [
-            *(sys.executable, TRAINING, "--source", text, "--target", text, "--output", output),
+            *(sys.executable, program, "--source", text, "--target", text, "--output", output),
             *("--contenders", "packed", *settings),
         ],
         capture_output=True,
@@ -28,10 +30,31 @@ def test_training_says_how_fast_it_was(tmp_path):
         timeout=300,
     )
     assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_training_says_how_fast_it_was(tmp_path):
+    output = tmp_path / "train.csv"
+    printed = train_packed(TRAINING, output)
     (row,) = csv.DictReader(output.open())
     assert row["contender"] == "packed"
     assert int(row["tokens_per_second"]) > 0
-    assert "packed batches alone" in result.stdout
+    assert "packed batches alone" in printed
+
+
+def test_the_profile_of_a_step_adds_up(tmp_path):
+    train_packed(PROFILE, tmp_path / "step.svg")
+    spent = {
+        row["what"]: float(row["ms a step"])
+        for row in csv.DictReader((tmp_path / "step.csv").open())
+    }
+    step = spent.pop("all of it")
+    assert sum(spent.values()) == pytest.approx(step, rel=0.01)
+    assert spent["matrix products"] > 0
+    assert spent["optimizer"] > 0
+    picture = (tmp_path / "step.svg").read_text()
+    assert "packed: " in picture
+    assert "matrix products" in picture
 
 
 def test_every_system_makes_the_same_number_of_tokens(tmp_path):
