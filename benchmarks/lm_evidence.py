@@ -63,9 +63,9 @@ TRAININGS = [
     Training("awd-lstm-float32", "table1c/awd-lstm", "ptb", {"epochs": 5, "precision": "float32"}),
     Training("awd-lstm-seed2", "table1c/awd-lstm", "ptb", {"epochs": 5}, seed=2),
     # Why an AWD-LSTM with DeFINE lags: its 128 numbers a token, its depth, its learning rate?
-    Training("awd-lstm-narrow", "table1c/awd-lstm", "ptb", {"epochs": 24, "map": {"dim": 128}}),
+    Training("awd-lstm-narrow", "table1c/awd-lstm", "ptb", {"epochs": 12, "map": {"dim": 128}}),
     Training("awd-lstm-define-shallow", DEFINE, "ptb", {"epochs": 4, "unit": {"depth": 3}}),
-    Training("awd-lstm-define-slow", DEFINE, "ptb", {"epochs": 24, "learning_rate": 10}),
+    Training("awd-lstm-define-slow", DEFINE, "ptb", {"epochs": 12, "learning_rate": 10}),
     # A Transformer-XL of the base size learns as much in bfloat16, compiled and launched as graphs?
     Training("transformer-xl", "table2a/standard-410", "wikitext-2", FAST_XL),
     Training("transformer-xl-float32", "table2a/standard-410", "wikitext-2", EXACT_XL),
