@@ -155,6 +155,9 @@ def _patch_translation_server(module: ModuleType) -> None:
         except AssertionError as error:
             raise RequestError(words_of(error)) from error
         except module.ServerModelError as error:
+            if isinstance(error.__context__, UserError):  # the model is as good as before
+                model.reset_unload_timer()
+                raise RequestError(str(error.__context__)) from error
             if model.loaded:
                 model.unload()
             raise TranslationFailed(words_of(error)) from error

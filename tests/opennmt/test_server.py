@@ -209,6 +209,23 @@ def test_a_model_that_fails_is_loaded_anew(trained, stock, tmp_path, monkeypatch
     assert server.run([{"id": 1, "src": "w1"}])[0] == expected
 
 
+def test_a_sentence_that_is_too_long_is_the_request_s_mistake(trained, stock, tmp_path):
+    from onmt.translate import TranslationServer
+
+    from onmt_define.opennmt.server_checks import RequestError
+
+    models = [{"id": 1, "model": "model_step_20.pt", "load": True, "opt": {**OPTIONS}}]
+    (tmp_path / "s.json").write_text(json.dumps({"models_root": str(trained[0]), "models": models}))
+    server = TranslationServer()
+    server.start(tmp_path / "s.json")
+    translator = server.models[1].translator
+    with pytest.raises(RequestError, match="a text has 6000 tokens, expected at most 5000") as error:
+        server.run([{"id": 1, "src": "w1 " * 6000}])
+    assert error.value.status == 400
+    server.run([{"id": 1, "src": "w1"}])
+    assert server.models[1].translator is translator  # not loaded anew
+
+
 def test_a_model_that_copies_is_served_and_names_its_own_words(toy, stock, tmp_path):
     """Stock OpenNMT-py doesn't prepare its batches for copying."""
     from onmt.translate import TranslationServer
