@@ -49,7 +49,7 @@ def test_the_profile_of_a_step_adds_up(tmp_path):
         for row in csv.DictReader((tmp_path / "step.csv").open())
     }
     step = spent.pop("all of it")
-    assert sum(spent.values()) == pytest.approx(step, rel=0.01)
+    assert sum(spent.values()) == pytest.approx(step, abs=0.05)  # each is rounded to 0.01
     assert spent["matrix products"] > 0
     assert spent["optimizer"] > 0
     picture = (tmp_path / "step.svg").read_text()
