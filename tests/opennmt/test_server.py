@@ -191,15 +191,22 @@ def test_a_port_in_use_is_named(stock, tmp_path):
     assert "port is 99999, expected 1 to 65535" in stock("server", *arguments, 99999)[1]
 
 
-def test_a_model_that_fails_is_loaded_anew(trained, stock, tmp_path, monkeypatch):
+def serve_here(model, tmp_path, load=True):
+    """A server of one model, number 1, in this process."""
     from onmt.translate import TranslationServer
 
+    models = [{"id": 1, "model": model.name, "load": load, "opt": {**OPTIONS}}]
+    config = tmp_path / "server.json"
+    config.write_text(json.dumps({"models_root": str(model.parent), "models": models}))
+    server = TranslationServer()
+    server.start(config)
+    return server
+
+
+def test_a_model_that_fails_is_loaded_anew(trained, stock, tmp_path, monkeypatch):
     from onmt_define.opennmt.serving import TranslationFailed, answer_error
 
-    models = [{"id": 1, "model": "model_step_20.pt", "load": True, "opt": {**OPTIONS}}]
-    (tmp_path / "s.json").write_text(json.dumps({"models_root": str(trained[0]), "models": models}))
-    server = TranslationServer()
-    server.start(tmp_path / "s.json")
+    server = serve_here(trained[0] / "model_step_20.pt", tmp_path)
     expected = server.run([{"id": 1, "src": "w1"}])[0]
     monkeypatch.setattr(server.models[1].translator, "_translate", lambda batches: 1 / 0)
     with pytest.raises(TranslationFailed) as failure:
@@ -210,14 +217,9 @@ def test_a_model_that_fails_is_loaded_anew(trained, stock, tmp_path, monkeypatch
 
 
 def test_a_sentence_that_is_too_long_is_the_request_s_mistake(trained, stock, tmp_path):
-    from onmt.translate import TranslationServer
-
     from onmt_define.opennmt.server_checks import RequestError
 
-    models = [{"id": 1, "model": "model_step_20.pt", "load": True, "opt": {**OPTIONS}}]
-    (tmp_path / "s.json").write_text(json.dumps({"models_root": str(trained[0]), "models": models}))
-    server = TranslationServer()
-    server.start(tmp_path / "s.json")
+    server = serve_here(trained[0] / "model_step_20.pt", tmp_path)
     translator = server.models[1].translator
     with pytest.raises(RequestError, match="a text has 6000 tokens, expected at most") as error:
         server.run([{"id": 1, "src": "w1 " * 6000}])
@@ -228,16 +230,10 @@ def test_a_sentence_that_is_too_long_is_the_request_s_mistake(trained, stock, tm
 
 def test_a_model_that_copies_is_served_and_names_its_own_words(toy, stock, tmp_path):
     """Stock OpenNMT-py doesn't prepare its batches for copying."""
-    from onmt.translate import TranslationServer
-
     steps = ("-train_steps", "2", "-save_checkpoint_steps", "2", "-save_model", tmp_path / "m")
     status, printed = stock("train", "-config", "train.yaml", "-copy_attn", *steps)
     assert status == 0, printed
-    models = [{"id": 1, "model": "m_step_2.pt", "load": True, "opt": {**OPTIONS}}]
-    config = tmp_path / "server.json"
-    config.write_text(json.dumps({"models_root": str(tmp_path), "models": models}))
-    server = TranslationServer()
-    server.start(config)
+    server = serve_here(tmp_path / "m_step_2.pt", tmp_path)
     lines = (toy / "valid.src").read_text("utf-8").splitlines()[:3]
     served = server.run([{"id": 1, "src": line} for line in lines])[0]
     (tmp_path / "src").write_text("".join(f"{line}\n" for line in lines))
@@ -250,16 +246,11 @@ def test_a_model_that_copies_is_served_and_names_its_own_words(toy, stock, tmp_p
 
 
 def test_a_model_that_could_not_be_loaded_can_be_later(trained, stock, tmp_path):
-    from onmt.translate import TranslationServer
-
     from onmt_define.errors import UserError
 
     model, good = tmp_path / "m.pt", (trained[0] / "model_step_20.pt").read_bytes()
     model.write_bytes(good)
-    models = [{"id": 1, "model": "m.pt", "load": False, "opt": {**OPTIONS}}]
-    (tmp_path / "s.json").write_text(json.dumps({"models_root": str(tmp_path), "models": models}))
-    server = TranslationServer()
-    server.start(tmp_path / "s.json")
+    server = serve_here(model, tmp_path, load=False)
     model.write_text("junk")
     for _ in range(2):
         with pytest.raises(UserError, match="begins with 'junk'"):
