@@ -42,6 +42,7 @@ KINDS = {
     "copies": r"memcpy|memset|copy_|::copy",
     "norms, dropout and the rest": "",
 }
+GPU_CATEGORIES = ("kernel", "gpu_memcpy", "gpu_memset")
 PARTS_OF_A_STEP = 200  # of the picture, from left to right
 
 
@@ -56,12 +57,11 @@ class Work(NamedTuple):
 class Recorder:
     """Called after each optimizer step; ends the process when enough is recorded."""
 
-    def __init__(self, first: int, trace: Path) -> None:
-        self.first, self.trace, self.steps = first, trace, 0
+    def __init__(self, first: int, trace: Path, on_gpu: bool) -> None:
+        self.first, self.trace, self.on_gpu, self.steps = first, trace, on_gpu, 0
         activity = torch.profiler.ProfilerActivity
-        self.on_gpu = torch.cuda.is_available()
         # The host's own operations aren't recorded on a GPU: that would slow it down.
-        kind = activity.CUDA if self.on_gpu else activity.CPU
+        kind = activity.CUDA if on_gpu else activity.CPU
         self.profiler = torch.profiler.profile(activities=[kind])
 
     def __call__(self, *_: Any) -> None:
@@ -76,13 +76,13 @@ class Recorder:
             os._exit(0)
 
 
-def train_here(first: str, trace: str, config: str) -> None:
+def train_here(first: str, gpus: str, trace: str, config: str) -> None:
     """Be onmt_train until enough is recorded."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     import onmt_define.opennmt.startup  # noqa: F401
 
-    register_optimizer_step_post_hook(Recorder(int(first), Path(trace)))
+    register_optimizer_step_post_hook(Recorder(int(first), Path(trace), gpus != "0"))
     from onmt.bin.train import main as onmt_train
 
     sys.argv = ["onmt_train", "-config", config]
@@ -95,15 +95,16 @@ def record(name: str, arguments: Namespace, text: dict[str, Path], folder: Path)
     options = train.configuration(name, arguments, text, folder)
     config.write_text(yaml.safe_dump(options), "utf-8")
     first = options["train_steps"] - PROFILED - 1
-    command = [sys.executable, __file__, "--inside", str(first), str(trace), str(config)]
+    inside = ("--inside", first, arguments.gpus, trace, config)
+    command = [sys.executable, __file__, *map(str, inside)]
     trace.unlink(missing_ok=True)
     result = subprocess.run(command, capture_output=True, text=True)
     if not trace.exists():
         sys.exit(f"{name} failed:\n{(result.stdout + result.stderr)[-2000:]}")
     events = json.loads(trace.read_text("utf-8"))["traceEvents"]
-    on_gpu = [event for event in events if event.get("cat") in ("kernel", "gpu_memcpy")]
-    on_gpu += [event for event in events if event.get("cat") == "gpu_memset"]
-    work = on_gpu or _outermost([event for event in events if event.get("cat") == "cpu_op"])
+    categories = GPU_CATEGORIES if arguments.gpus else ("cpu_op",)
+    work = [event for event in events if event.get("cat") in categories]
+    work = work if arguments.gpus else _outermost(work)
     return sorted(
         Work(event["ts"], event["ts"] + event["dur"], kind_of(event["name"])) for event in work
     )
@@ -175,6 +176,7 @@ def main() -> None:
         train_here(*sys.argv[2:])
         return
     arguments = train.parse_arguments(__doc__, "training_step.svg")
+    arguments.gpus = min(arguments.gpus, 1)  # the processes of several can't be looked into
     output = Path(arguments.output)
     with tempfile.TemporaryDirectory() as folder:
         text = train.make_text(arguments, Path(folder))
