@@ -43,7 +43,7 @@ class AdaptiveEmbedding(FactorisedEmbedding):
     ) -> None:
         super().__init__(num_embeddings, embedding_dim, padding_idx)
         require_between("factor", factor, 1)
-        self.bounds = _check_cutoffs([0, *cutoffs, num_embeddings])
+        self.bounds = _check_cutoffs(cutoffs, num_embeddings)
         self.cutoffs, self.factor = list(cutoffs), factor
         widths = [embedding_dim // factor**band for band in range(len(self.bounds) - 1)]
         if widths[-1] < 1:
@@ -92,10 +92,13 @@ class AdaptiveEmbedding(FactorisedEmbedding):
         return self.padding_idx - start if inside else None
 
 
-def _check_cutoffs(bounds: list[int]) -> list[int]:
-    are_numbers = all(isinstance(bound, int) for bound in bounds)
-    if not are_numbers or any(stop <= start for start, stop in itertools.pairwise(bounds)):
+def _check_cutoffs(cutoffs: Sequence[int], num_embeddings: int) -> list[int]:
+    """The bounds of all bands, from 0 to the vocabulary's size."""
+    numbers = list(cutoffs) if isinstance(cutoffs, Sequence) else [None]
+    are_whole = all(isinstance(each, int) and not isinstance(each, bool) for each in numbers)
+    bounds = [0, *numbers, num_embeddings]
+    if not are_whole or any(stop <= start for start, stop in itertools.pairwise(bounds)):
         raise DimensionError(
-            "cutoffs", bounds[1:-1], f"rising numbers between 0 and num_embeddings ({bounds[-1]})"
+            "cutoffs", cutoffs, f"rising numbers between 0 and num_embeddings ({num_embeddings})"
         )
     return bounds

@@ -22,9 +22,10 @@ class FactorisedEmbedding(nn.Module):
     """Base of the input layers that compute a token's vector instead of storing it.
 
     In evaluation, where no gradient is asked for, the vectors of the whole vocabulary are computed
-    once and looked up from then on. That table is dropped by `train()` and rebuilt when a weight
-    was loaded, moved, converted or changed in place. Only a write through a parameter's `.data`
-    leaves no trace that could be noticed: call `drop_table()` after one.
+    once and looked up from then on. That table is dropped by `train()` and by a pass of which a
+    gradient is asked, and rebuilt when a weight was loaded, moved, converted or changed in place.
+    Only a write through a parameter's `.data` leaves no trace that could be noticed: call
+    `drop_table()` after one.
 
     Shapes: token ids (...) of type int64 to vectors (..., embedding_dim).
 
@@ -42,7 +43,9 @@ class FactorisedEmbedding(nn.Module):
         require_between("num_embeddings", num_embeddings, 1, MAX_VOCABULARY)
         require_between("embedding_dim", embedding_dim, 1)
         if padding_idx is not None and (
-            not isinstance(padding_idx, int) or not -num_embeddings <= padding_idx < num_embeddings
+            not isinstance(padding_idx, int)
+            or isinstance(padding_idx, bool)
+            or not -num_embeddings <= padding_idx < num_embeddings
         ):
             raise DimensionError(
                 "padding_idx", padding_idx, f"a token from 0 to {num_embeddings - 1}"
@@ -60,6 +63,8 @@ class FactorisedEmbedding(nn.Module):
             return self.compute(tokens)
         weights = list(self.parameters())
         if not _may_keep_a_table(weights):
+            # A fused optimizer, which may be next, changes weights without a trace.
+            self.drop_table()
             return self.compute(tokens)
         state = _state_of(weights)
         if self._table is None or self._table.state != state:
@@ -74,7 +79,8 @@ class FactorisedEmbedding(nn.Module):
         was_training = self.training
         self.eval()
         try:
-            vectors = self._compute_all()
+            with torch.autocast(next(self.parameters()).device.type, enabled=False):
+                vectors = self._compute_all()
         finally:
             self.train(was_training)
         return nn.Embedding.from_pretrained(vectors, freeze=False, padding_idx=self.padding_idx)

@@ -194,6 +194,29 @@ def test_no_stale_table_is_used_after_a_change(layer, change):
         assert not torch.allclose(before, after)
 
 
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
+def test_a_fused_optimizer_leaves_no_stale_table(layer, optimizer):
+    """Its kernels change a weight without counting up the weight's version."""
+    layer.eval()
+    tokens, step = torch.arange(V), optimizer(layer.parameters(), lr=0.1, fused=True)
+    with torch.no_grad():
+        before = layer(tokens)
+    layer(tokens).square().sum().backward()
+    step.step()
+    with torch.no_grad():
+        after = layer(tokens)
+        torch.testing.assert_close(after, layer.compute(tokens))
+    assert (after - before).abs().max() > 0.01
+
+
+def test_folding_under_autocast_keeps_the_type(layer):
+    plain = layer.fold().weight
+    with torch.autocast("cpu", torch.bfloat16):
+        folded = layer.fold().weight
+    assert folded.dtype == torch.float32
+    assert torch.equal(folded, plain)
+
+
 def test_evaluation_looks_up_a_kept_table(layer, monkeypatch):
     layer.eval()
     tokens = torch.tensor([[5, 6]])
@@ -276,12 +299,15 @@ def test_each_token_comes_from_its_band():
         (lambda: DefineEmbedding(0, 6, 8, 16, 3, 4), "num_embeddings is 0"),
         (lambda: DefineEmbedding(V, 6, 8, 16, 3, 4, padding_idx=V), "padding_idx is 50"),
         (lambda: DefineEmbedding(V, 6, 8, 16, 3, 4, padding_idx="a"), "padding_idx is 'a'"),
+        (lambda: DefineEmbedding(V, 6, 8, 16, 3, 4, padding_idx=True), "padding_idx is True"),
         (lambda: DefineEmbedding(V, 6, 9, 16, 3, 4), "map_dim is 9, expected a multiple of 4"),
         (
             lambda: DefineEmbedding(V, 6, 8, 16, 3, 4, schedule="constant"),
             "embedding_dim is 6, expected a multiple of 4",
         ),
         (lambda: AdaptiveEmbedding(V, 8, ["a"]), "cutoffs is ['a'], expected rising numbers"),
+        (lambda: AdaptiveEmbedding(V, 8, 5), "cutoffs is 5, expected rising numbers"),
+        (lambda: AdaptiveEmbedding(V, 8, [True]), "cutoffs is [True], expected rising numbers"),
         (lambda: AdaptiveEmbedding(V, 8, [20, 10]), "cutoffs is [20, 10], expected rising numbers"),
         (lambda: AdaptiveEmbedding(V, 8, [10, 60]), "between 0 and num_embeddings (50)"),
         (lambda: AdaptiveEmbedding(V, 8, [10, 20], 4), "embedding_dim is 8, expected at least 16"),
