@@ -85,12 +85,11 @@ _MODELS = ("lstm", "awd-lstm", "transformer-xl")
 
 def _check_sizes(settings: dict[str, Any], where: str) -> None:
     """Build the model, without memory for its weights, for the smallest fitting vocabulary."""
-    import torch
-
+    from onmt_define.embeddings.weightless import weightless
     from onmt_define.lm.model import build_model
 
     try:
-        with torch.device("meta"):
+        with weightless():
             build_model(settings, max([1, *settings["classifier"]["cutoffs"]]) + 1)
     except UserError as error:
         raise UserError(f"{where}: {error}") from None

@@ -14,6 +14,7 @@ import torch
 
 from onmt_define.embeddings import DimensionError
 from onmt_define.embeddings.define_unit import ACTIVATIONS
+from onmt_define.embeddings.weightless import weightless
 from onmt_define.errors import UserError
 from onmt_define.opennmt import checkpoint_files
 from onmt_define.opennmt.embedding_types import STANDARD
@@ -319,7 +320,7 @@ def _check_token_table(opt: Namespace, embedding: torch.nn.Module) -> None:
 
 def _check_buildable(opt: Namespace, width: int) -> torch.nn.Module:
     try:
-        with torch.device("meta"):
+        with weightless():
             return build_embedding(opt, 2, width, 1)
     except DimensionError as error:
         option = OPTION_OF_ARGUMENT.get(error.argument, error.argument)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from onmt_define.embeddings.weightless import weightless
 from onmt_define.errors import UserError, exit_on_user_error
 from onmt_define.opennmt import (
     checkpoint_files,
@@ -109,6 +110,18 @@ def _patch_translation(module: ModuleType) -> None:
     data_iterator.patch_translations(module)
 
 
+def _patch_embeddings(module: ModuleType) -> None:
+    stock_repairs.patch_positions(module)
+    original = module.skip_init
+
+    @functools.wraps(original)
+    def skip_init(*arguments: Any, **settings: Any) -> Any:
+        with weightless():
+            return original(*arguments, **settings)
+
+    module.skip_init = skip_init  # type: ignore[attr-defined]
+
+
 def _patch_model_builder(module: ModuleType) -> None:
     from onmt_define.opennmt import model_building  # needs OpenNMT-py, which is loaded by now
 
@@ -186,7 +199,7 @@ _PATCHES: dict[str, Callable[[ModuleType], None]] = {
     "onmt.models.model_saver": _patch_model_saver,
     "onmt.trainer": _patch_trainer,
     "onmt.bin.train": ranks.patch_train,
-    "onmt.modules.embeddings": stock_repairs.patch_positions,
+    "onmt.modules.embeddings": _patch_embeddings,
     "onmt.translate.translation": _patch_translation,
     "onmt.translate.translation_server": serving.patch_server,
     "onmt.bin.average_models": _patch_average_models,

@@ -224,3 +224,14 @@ def test_python_start_stays_light(tmp_path):
     hook = "import sys; print('onmt_define.opennmt.startup' in sys.modules)"
     output = subprocess.run([sys.executable, "-c", hook], capture_output=True, text=True)
     assert output.stdout.strip() == "True"
+
+
+def test_a_translation_does_without_the_compiler_of_torch(trained, tmp_path):
+    """Importing it takes a second; a table that is about to be loaded would ask for it."""
+    code = "import sys; from onmt.bin.translate import main; main(); "
+    code += "print([m for m in ('torch', 'torch._dynamo') if m in sys.modules])"
+    settings = ("-model", "model_step_20.pt", "-src", "valid.src", "-output", tmp_path / "hyp")
+    done = subprocess.run(
+        [sys.executable, "-c", code, *settings], cwd=trained[0], capture_output=True, text=True
+    )
+    assert done.stdout.strip().endswith("['torch']"), done.stdout + done.stderr
