@@ -51,14 +51,19 @@ REFUSED = {
 
 
 @pytest.fixture(scope="module")
-def models(toy, run_command, tmp_path_factory):
-    """Path of the toy model with given options, trained once."""
+def made(toy):
+    """The models that were trained, by their options."""
     (toy / "phrases").write_text("w1|||w2\n")
     for split in ("train", "valid"):
         lengths = [len(line.split()) for line in (toy / f"{split}.src").read_text().splitlines()]
         pairs = [" ".join(f"{n}-{size - 1 - n}" for n in range(size)) for size in lengths]
         (toy / f"{split}.align").write_text("".join(f"{line}\n" for line in pairs))
-    made = {}
+    return {}
+
+
+@pytest.fixture
+def models(made, toy, stock, tmp_path_factory):
+    """Path of the toy model with given options, trained once."""
 
     def path_of(change):
         key = yaml.safe_dump(change)
@@ -70,8 +75,8 @@ def models(toy, run_command, tmp_path_factory):
             steps = {"train_steps": 2, "save_checkpoint_steps": 2, "valid_steps": 2}
             options |= {**steps, "save_model": str(folder / "m"), **change}
             (folder / "m.yaml").write_text(yaml.safe_dump(options))
-            trained = run_command("onmt_train", "-config", str(folder / "m.yaml"), cwd=toy)
-            assert trained.returncode == 0, trained.stderr
+            status, printed = stock("train", "-config", folder / "m.yaml")
+            assert status == 0, printed
             made[key] = folder / "m_step_2.pt"
         return made[key]
 
