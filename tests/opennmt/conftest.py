@@ -13,6 +13,8 @@ import torch
 import yaml
 from paths import TEXTS
 
+from onmt_define import cli
+
 
 @pytest.fixture(scope="session")
 def toy(tmp_path_factory, run_command):
@@ -82,6 +84,22 @@ def stock(toy, monkeypatch, capfd):
         monkeypatch.setattr(sys, "argv", [f"onmt_{name}", *map(str, arguments)])
         try:
             import_module(f"onmt.bin.{name}").main()
+            status = 0
+        except SystemExit as exit_status:
+            status = exit_status.code
+        return status, "".join(capfd.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def command(monkeypatch, capfd):
+    """Run `onmt_define` in this process: (exit status, what it printed)."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["onmt_define", *map(str, arguments)])
+        try:
+            cli.main()
             status = 0
         except SystemExit as exit_status:
             status = exit_status.code

@@ -1,32 +1,14 @@
 """`onmt_define compress` on OpenNMT-py's models: the stock commands run from the codes."""
 
 import json
-import sys
 
 import pytest
 import torch
 
-from onmt_define import cli
 from onmt_define.compression.model_file import compress_file
 from onmt_define.opennmt.checkpoint_files import load
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def command(monkeypatch, capfd):
-    """Run `onmt_define` in this process: (exit status, what it printed)."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["onmt_define", *map(str, arguments)])
-        try:
-            cli.main()
-            status = 0
-        except SystemExit as exit_status:
-            status = exit_status.code
-        return status, "".join(capfd.readouterr())
-
-    return run
 
 
 def test_real_sentences_translate_nearly_the_same(captions, command, stock):

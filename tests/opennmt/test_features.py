@@ -256,7 +256,7 @@ def perplexity_of_references(printed, reference):
     ],
 )
 def test_lora_adapters_become_part_of_the_model(
-    toy, train, stock, run_command, tmp_path, change, adapters
+    toy, train, stock, command, tmp_path, change, adapters
 ):
     status, printed, base = train(change, name="base")
     assert status == 0, printed
@@ -269,21 +269,20 @@ def test_lora_adapters_become_part_of_the_model(
     status, printed = stock("translate", "-model", adapted, *arguments)
     assert status == 2, printed
     assert f"onmt_define merge-lora {base} {adapted} -o merged.pt" in printed
-    result = run_command("onmt_define", "merge-lora", base, adapted, "-o", merged, cwd=tmp_path)
-    assert result.returncode == 0, result.stderr
+    status, printed = command("merge-lora", base, adapted, "-o", merged)
+    assert status == 0, printed
     status, printed = stock("translate", "-model", merged, *arguments)
     assert status == 0, printed
     reference = (toy / "valid.tgt").read_text("utf-8")
     assert perplexity_of_references(printed, reference) == pytest.approx(trained_to, rel=1e-3)
     other = train({**change, "seed": 2}, name="other")[2]
     for wrong in (merged, other):
-        arguments = ("merge-lora", wrong, adapted, "-o", tmp_path / "again.pt")
-        result = run_command("onmt_define", *arguments, cwd=tmp_path)
-        assert result.returncode == 2
-        assert f"{adapted} wasn't trained on {wrong}" in result.stderr
+        status, printed = command("merge-lora", wrong, adapted, "-o", tmp_path / "again.pt")
+        assert status == 2
+        assert f"{adapted} wasn't trained on {wrong}" in printed
         assert not (tmp_path / "again.pt").exists()
-    for command in ("average_models", "release_model"):
-        status, printed = stock(command, "-m", adapted, "-o", tmp_path / "other")
+    for name in ("average_models", "release_model"):
+        status, printed = stock(name, "-m", adapted, "-o", tmp_path / "other")
         assert status == 2, printed
         assert "holds LoRA adapters alone" in printed
         assert not (tmp_path / "other").exists()

@@ -1,30 +1,19 @@
 """`onmt_define fold`: the folded model is OpenNMT-py's own, and translates the same."""
 
-import sys
+import functools
 
 import pytest
 import torch
 
-from onmt_define import cli
 from onmt_define.opennmt.checkpoint_files import load
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def fold(monkeypatch, capfd):
+def fold(command):
     """Run `onmt_define fold` in this process: (exit status, what it printed)."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["onmt_define", "fold", *map(str, arguments)])
-        try:
-            cli.main()
-            status = 0
-        except SystemExit as exit_status:
-            status = exit_status.code
-        return status, "".join(capfd.readouterr())
-
-    return run
+    return functools.partial(command, "fold")
 
 
 @pytest.mark.parametrize("beam", [1, 5])

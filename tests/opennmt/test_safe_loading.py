@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from onmt_define import cli
 from onmt_define.errors import UserError
 from onmt_define.opennmt.checkpoint_files import load
 
@@ -65,16 +64,11 @@ def commands_that_load(path, folder):
 
 
 @pytest.fixture
-def run(stock, monkeypatch, capfd):
+def run(stock, command):
     """Run a stock command or `onmt_define fold` in this process."""
 
     def run(name, *arguments):
-        if name != "fold":
-            return stock(name, *arguments)
-        monkeypatch.setattr(sys, "argv", ["onmt_define", "fold", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_status:
-            cli.main()
-        return exit_status.value.code, "".join(capfd.readouterr())
+        return command(name, *arguments) if name == "fold" else stock(name, *arguments)
 
     return run
 
