@@ -17,6 +17,7 @@ and the stock commands know `embedding_type: mine`.
 
 from argparse import Namespace
 from collections.abc import Callable
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -64,6 +65,11 @@ def embedding_types() -> dict[str, Any]:
     """All embedding types by name: ours and those of installed packages."""
     import onmt_define.opennmt.embedding_types  # noqa: F401  registers ours
 
+    _load_installed()
+    return _classes
+
+
+@cache
+def _load_installed() -> None:
     for entry_point in entry_points(group=ENTRY_POINT_GROUP):
         entry_point.load()
-    return _classes

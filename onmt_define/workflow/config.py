@@ -3,17 +3,16 @@
 import hashlib
 import json
 from collections import Counter
-from importlib.resources import files
+from functools import cache
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from onmt_define.errors import UserError
 from onmt_define.lm.paper_runs import paper_run
 from onmt_define.schema import load_yaml, validate
 from onmt_define.workflow.sources import raw_splits
 
+SCHEMA = Path(__file__).with_name("config.schema.yaml")
 CORPUS_KINDS = ("download", "generate", "files")
 
 
@@ -28,9 +27,7 @@ def complete_config(config: Any, where: str) -> dict[str, Any]:
     Raises:
         UserError: naming the key, what was found and what is expected.
     """
-    schema = yaml.safe_load(
-        files("onmt_define.workflow").joinpath("config.schema.yaml").read_text()
-    )
+    schema = _schema()
     validate(config, schema, where)
     completed = _with_defaults(config, schema, schema["$defs"])
     _take_corpora_from_the_paper(completed, where)
@@ -41,6 +38,11 @@ def complete_config(config: Any, where: str) -> dict[str, Any]:
     _check_compression(completed, where)
     _check_baseline(completed["translation"], where)
     return completed
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    return load_yaml(SCHEMA)
 
 
 def _with_defaults(value: Any, schema: dict[str, Any], definitions: dict[str, Any]) -> Any:

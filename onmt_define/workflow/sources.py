@@ -6,6 +6,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -100,6 +101,11 @@ def _whole_already(output: Path, corpus: str, names: Sequence[str]) -> dict[str,
     return provenance
 
 
+@cache
+def _shipped_catalogue() -> dict[str, Any]:
+    return yaml.safe_load(SOURCES.read_text(encoding="utf-8"))
+
+
 def raw_splits(
     download: str, test_sets: Sequence[str], languages: Sequence[str] = (_PLAIN_TEXT_SIDE,)
 ) -> list[str]:
@@ -110,7 +116,7 @@ def raw_splits(
     a corpus for language models. Raises `UserError` for a download or test set that is unknown or
     of another kind.
     """
-    catalogue = yaml.safe_load(SOURCES.read_text(encoding="utf-8"))
+    catalogue = _shipped_catalogue()
     corpus = _look_up(catalogue["corpora"], download, "corpus")
     if set(corpus["sides"]) != set(languages):
         fitting = [
@@ -129,7 +135,7 @@ def raw_splits(
 
 def training_lines(corpus: str) -> int:
     """Lines of the training text, of one side."""
-    catalogue = yaml.safe_load(SOURCES.read_text(encoding="utf-8"))
+    catalogue = _shipped_catalogue()
     return sum(part["lines"] for part in _look_up(catalogue["corpora"], corpus, "corpus")["train"])
 
 
@@ -138,7 +144,7 @@ def download_sizes(corpus: str, test_sets: Sequence[str] | None = None) -> dict[
 
     Of a packed text (.gz) it is the size unpacked, more than what comes.
     """
-    catalogue = yaml.safe_load(SOURCES.read_text(encoding="utf-8"))
+    catalogue = _shipped_catalogue()
     known = _look_up(catalogue["corpora"], corpus, "corpus")
     sizes: dict[str, int | None] = {}
     for parts in _splits(catalogue, corpus, known, test_sets).values():
