@@ -1,8 +1,6 @@
-"""A tiny task and real text with DeFINE models trained on them, and ways to run commands."""
+"""A tiny task with a DeFINE model trained on it, and ways to run commands."""
 
-import lzma
 import random
-import re
 import subprocess
 import sys
 from importlib import import_module
@@ -11,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from paths import TEXTS
 
 from onmt_define import cli
 
@@ -124,46 +121,3 @@ def stock_alone():
         )
 
     return run
-
-
-@pytest.fixture(scope="session")
-def captions(tmp_path_factory, run_command):
-    """Folder with a DeFINE model of both kinds of sharing, trained a little on real captions.
-
-    Words of the Multi30k training text are the vocabulary; `test.en` holds 500 unseen sentences.
-    """
-    text = TEXTS / "multi30k"
-    if not text.is_dir():
-        pytest.skip("the Multi30k text isn't here")
-    folder = tmp_path_factory.mktemp("captions")
-    for split, size in (("train", 8000), ("val", 50), ("test_2016_flickr", 500)):
-        for side in ("en", "de"):
-            packed = (text / f"{split}.{side}.xz").read_bytes()
-            lines = lzma.decompress(packed).decode("utf-8").split("\n")[:size]
-            words = [re.findall(r"\w+|[^\w\s]", line) for line in lines]
-            spaced = "".join(f"{' '.join(line)}\n" for line in words)
-            (folder / f"{split.split('_')[0]}.{side}").write_text(spaced, encoding="utf-8")
-    options = {
-        "data": {
-            "train": {"path_src": "train.en", "path_tgt": "train.de", "weight": 1},
-            "valid": {"path_src": "val.en", "path_tgt": "val.de"},
-        },
-        "share_vocab": True,
-        "share_embeddings": True,
-        "share_decoder_embeddings": True,
-        **{"src_vocab": "vocab", "tgt_vocab": "vocab", "save_data": "vocab", "save_model": "model"},
-        **{"src_words_min_frequency": 4, "tgt_words_min_frequency": 4},
-        **{"embedding_type": "define", "define_map_dim": 32, "define_expand_dim": 128},
-        **{"define_depth": 3, "define_groups": 4, "word_vec_size": 64, "hidden_size": 64},
-        **{"encoder_type": "transformer", "decoder_type": "transformer"},
-        **{"position_encoding": True, "layers": 1, "heads": 4, "transformer_ff": 128},
-        **{"param_init": 0, "param_init_glorot": True, "optim": "adam", "learning_rate": 0.003},
-        **{"batch_type": "tokens", "batch_size": 1024, "bucket_size": 2048, "num_workers": 0},
-        **{"train_steps": 150, "save_checkpoint_steps": 150, "valid_steps": 1000, "seed": 1},
-    }
-    (folder / "train.yaml").write_text(yaml.safe_dump(options))
-    for command in ("onmt_build_vocab", "onmt_train"):
-        extra = ("-n_sample", "-1") if command == "onmt_build_vocab" else ()
-        result = run_command(command, "-config", "train.yaml", *extra, cwd=folder)
-        assert result.returncode == 0, result.stderr
-    return folder
