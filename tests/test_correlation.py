@@ -21,6 +21,9 @@ from onmt_define.embeddings import (
     ProjectiveEmbedding,
 )
 from onmt_define.embeddings.input_layer import InputLayer
+from onmt_define.lm.data import Vocabulary
+from onmt_define.lm.evaluation import save_model
+from onmt_define.lm.model import build_model
 
 
 def written_out(table):
@@ -155,24 +158,16 @@ def run(monkeypatch, capsys, *arguments):
     return status, "".join(capsys.readouterr())
 
 
-SAVE = """
-    from onmt_define.lm.data import Vocabulary
-    from onmt_define.lm.evaluation import save_model
-    from onmt_define.lm.model import build_model
-    layer, tokens, path = {layer!r}, {tokens}, {path!r}
-    settings = {{"run": "r", "seed": 1, "model": "lstm", "hidden_size": 16, "layers": 2,
-                "dropout": 0.0, **layer, "classifier": {{
-                    "type": "full", "tied": True, "factor": 1, "bias": True}}}}
-    words = ["<eos>", "<unk>", *(f"w{{index}}" for index in range(tokens - 2))]
-    save_model(path, build_model(settings, tokens), settings, Vocabulary(words))
-"""
 UNIT = {"output_dim": 12, "expand_dim": 16, "depth": 3, "max_groups": 4}
 DEFINE = {"map": {"type": "standard", "dim": 8}, "unit": UNIT}
 
 
 def save_language_model(path, layer, tokens):
-    code = textwrap.dedent(SAVE).format(layer=layer, tokens=tokens, path=str(path))
-    subprocess.run([sys.executable, "-c", code], check=True)
+    settings = {"run": "r", "seed": 1, "model": "lstm", "hidden_size": 16, "layers": 2}
+    classifier = {"type": "full", "tied": True, "factor": 1, "bias": True}
+    settings |= {"dropout": 0.0, "classifier": classifier, **layer}
+    words = ["<eos>", "<unk>", *(f"w{index}" for index in range(tokens - 2))]
+    save_model(path, build_model(settings, tokens), settings, Vocabulary(words))
 
 
 def test_the_command_writes_numbers_and_pictures(tmp_path, monkeypatch, capsys):
