@@ -26,12 +26,11 @@ def test_wheel_works_beside_opennmt_without_the_workflow(tmp_path):
     assert "onmt_define/report/templates/report.html.j2" in names
 
     environment = tmp_path / "environment"
-    venv.create(environment, with_pip=True)
+    venv.create(environment)
     python = environment / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", python]
     installed = subprocess.run(
-        [python, "-m", "pip", "install", "--no-deps", "--no-index", wheel],
-        capture_output=True,
-        text=True,
+        [*pip, "install", "--no-deps", "--no-index", wheel], capture_output=True, text=True
     )
     assert installed.returncode == 0, installed.stderr
     # torch and OpenNMT-py are borrowed from this Python; its start-up files don't come along.
