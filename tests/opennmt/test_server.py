@@ -6,6 +6,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 
 import pytest
 from paths import BIN
@@ -18,28 +19,40 @@ OPTIONS = {
 }
 
 
-@pytest.fixture
-def server(trained, tmp_path):
-    """Address of a running server of the toy model; ends with the test."""
+@contextmanager
+def running(folder, config):
+    """Address of a running server of the toy model; ends with the block."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     models = [{"id": 7, "model": "model_step_20.pt", "load": True, "opt": {**OPTIONS}}]
-    config = tmp_path / "server.json"
-    config.write_text(json.dumps({"models_root": str(trained[0]), "models": models}))
+    config.write_text(json.dumps({"models_root": str(folder), "models": models}))
     process = subprocess.Popen(
         [BIN / "onmt_server", "--ip", "127.0.0.1", "--port", str(port), "--model_config", config],
-        cwd=trained[0],
-        stderr=subprocess.PIPE,
+        cwd=folder,
         stdout=subprocess.DEVNULL,
-        text=True,
+        stderr=subprocess.DEVNULL,
     )
     try:
         wait_for(f"http://127.0.0.1:{port}/translator")
         yield f"http://127.0.0.1:{port}/translator"
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def server(trained, tmp_path_factory):
+    """Address of a server whose models stay as they are."""
+    with running(trained[0], tmp_path_factory.mktemp("server") / "server.json") as address:
+        yield address
+
+
+@pytest.fixture
+def own_server(trained, tmp_path):
+    """Address of a server of this test's own."""
+    with running(trained[0], tmp_path / "server.json") as address:
+        yield address
 
 
 def wait_for(address):
@@ -105,12 +118,12 @@ def test_a_bad_request_is_answered_and_the_server_goes_on(server):
     assert answer(f"{server}/translate", good) == before
 
 
-def test_models_are_cloned_moved_and_unloaded(server):
+def test_models_are_cloned_moved_and_unloaded(own_server):
     good = [{"src": "w1 w2"}]
-    expected = answer(f"{server}/translate", json.dumps([{**good[0], "id": 7}]).encode())[1]
-    status, clone = answer(f"{server}/clone_model/7", b"{}")
+    expected = answer(f"{own_server}/translate", json.dumps([{**good[0], "id": 7}]).encode())[1]
+    status, clone = answer(f"{own_server}/clone_model/7", b"{}")
     assert (status, clone["status"], clone["model_id"]) == (200, "ok", 0)
-    assert answer(f"{server}/translate", json.dumps(good).encode())[1] == expected
+    assert answer(f"{own_server}/translate", json.dumps(good).encode())[1] == expected
     for path, body, status, sentence in (
         ("clone_model/7", b"[]", 400, 'the request is [], expected {"opt": {...}}'),
         ("clone_model/7", b'{"opt": {"beem_size": 2}}', 400, "opt: unknown option '-beem_size'"),
@@ -121,12 +134,12 @@ def test_models_are_cloned_moved_and_unloaded(server):
         ("unload_model/9", None, 400, "No such model '9'"),
         ("nowhere", None, 404, "not found"),
     ):
-        got, error = answer(f"{server}/{path}", body)
+        got, error = answer(f"{own_server}/{path}", body)
         assert (got, error["status"]) == (status, "error"), path
         assert sentence in error["error"]
-    assert answer(f"{server}/unload_model/7") == (200, {"model_id": 7, "status": "ok"})
-    assert answer(f"{server}/unload_model/7")[1]["error"] == "model 7 isn't loaded"
-    assert answer(f"{server}/to_cpu/7") == (
+    assert answer(f"{own_server}/unload_model/7") == (200, {"model_id": 7, "status": "ok"})
+    assert answer(f"{own_server}/unload_model/7")[1]["error"] == "model 7 isn't loaded"
+    assert answer(f"{own_server}/to_cpu/7") == (
         *(400, {"error": "model 7 isn't loaded", "status": "error"}),
     )
 
