@@ -33,13 +33,12 @@ MEAN_OF_GELU = 1 / (2 * math.sqrt(math.pi))  # over the standard normal distribu
 
 @dataclass(frozen=True)
 class Variant:
-    """What is different: options of onmt_train, arguments of the unit, the built layer or model."""
+    """What is different: options of onmt_train, arguments of the unit, the built layer."""
 
     what: str
     options: dict[str, Any] = field(default_factory=dict)
     arguments: dict[str, Any] = field(default_factory=dict)
     change: Callable[[Any], None] | None = None
-    change_model: Callable[[Any], None] | None = None
 
 
 def scale_by(factor: float) -> Callable[[Any], None]:
@@ -60,17 +59,15 @@ def shrink_table(layer: Any) -> None:
     layer.table_shrinks_by = 8
 
 
-def enlarge_reduce(factor: float) -> Callable[[Any], None]:
-    def change(layer: Any) -> None:
-        layer.reduce_grows_by = factor
-
-    return change
+def enlarge_vectors(layer: Any) -> None:
+    """Let a token's vector weigh as much beside a map's output as one of its numbers does."""
+    layer.table_shrinks_by = layer.unit.input_dim**-0.5
 
 
-def enlarge_tables(model: Any) -> None:
-    """Make OpenNMT-py's tables as large as a projective layer's vectors are, 1.26 on average."""
-    for side in (model.encoder, model.decoder):
-        side.embeddings.word_lut.weight.data *= 4.4
+def multiply_vectors(layer: Any) -> None:
+    """The same by a factor in the pass, so that the table's own numbers stay small."""
+    factor = layer.unit.input_dim**0.5
+    layer.unit.register_forward_pre_hook(lambda _, inputs: (inputs[0] * factor,))
 
 
 def share_unit(layer: Any) -> None:
@@ -90,10 +87,9 @@ def centre_gelu(layer: Any) -> None:
 VARIANTS = {
     "define": Variant("as it is"),
     "standard": Variant("OpenNMT-py's table", {"embedding_type": "standard"}),
-    "large-table": Variant(
-        "OpenNMT-py's table, 4.4 times as large at first",
-        {"embedding_type": "standard"},
-        change_model=enlarge_tables,
+    "standard-sized": Variant(
+        "OpenNMT-py's table, as large as the others at first",
+        {"embedding_type": "standard", "embedding_init_rms": 1.3},
     ),
     "projective": Variant("a narrow table and a linear map", {"embedding_type": "projective"}),
     "gelu": Variant("GELU in the unit", {"define_activation": "gelu"}),
@@ -106,14 +102,12 @@ VARIANTS = {
     "no-norm": Variant("no LayerNorm in the unit", arguments={"norm": "none"}),
     "literal": Variant("the widths of the paper's text", arguments={"widths": "literal"}),
     "double": Variant("an output twice as large", change=scale_by(2)),
-    "quadruple": Variant("an output four times as large", change=scale_by(4)),
-    "double-at-first": Variant("Reduce's weights doubled at first", change=enlarge_reduce(2)),
-    "quadruple-at-first": Variant(
-        "Reduce's weights four times as large at first", change=enlarge_reduce(4)
-    ),
-    "half": Variant("an output half as large", change=scale_by(0.5)),
+    "small-at-first": Variant("vectors half as large at first", {"embedding_init_rms": 0.65}),
+    "large-at-first": Variant("vectors twice as large at first", {"embedding_init_rms": 2.6}),
     "learned-scale": Variant("a learned factor of the output", change=learn_scale),
     "small-table": Variant("token vectors an eighth as long at first", change=shrink_table),
+    "large-vectors": Variant("token vectors √n times as long at first", change=enlarge_vectors),
+    "scaled-vectors": Variant("token vectors times √n in the pass", change=multiply_vectors),
     "one-unit": Variant("one unit for source and target", change=share_unit),
     "tied": Variant("classifier tied to the target table", {"share_decoder_embeddings": True}),
 }
@@ -138,19 +132,6 @@ def make_variant(variant: Variant) -> None:
         reset(self)
         with torch.no_grad():
             self.map_table.weight /= getattr(self, "table_shrinks_by", 1)
-            self.unit.maps[-1].kernel *= getattr(self, "reduce_grows_by", 1)
-
-    if variant.change_model:
-        from onmt import train_single
-
-        build_model = train_single.build_model
-
-        def build_changed(*arguments: Any) -> Any:
-            model = build_model(*arguments)
-            variant.change_model(model)
-            return model
-
-        train_single.build_model = build_changed
 
     Layer.__init__, Layer.from_opt = __init__, classmethod(from_opt)
     Layer.reset_parameters = reset_parameters

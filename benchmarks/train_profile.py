@@ -13,6 +13,7 @@ operations on the CPU.
 """
 
 import json
+import multiprocessing
 import os
 import re
 import subprocess
@@ -73,6 +74,9 @@ class Recorder:
                 torch.cuda.synchronize()
             self.profiler.stop()
             self.profiler.export_chrome_trace(str(self.trace))
+            # Processes that read for OpenNMT-py's loop would keep the output open.
+            for child in multiprocessing.active_children():
+                child.kill()
             os._exit(0)
 
 

@@ -19,6 +19,7 @@ from onmt_define.errors import UserError
 from onmt_define.opennmt import lora
 from onmt_define.opennmt.embedding_types import STANDARD
 from onmt_define.opennmt.factorised_classifier import FactorisedClassifier
+from onmt_define.opennmt.initial_size import set_initial_size
 from onmt_define.opennmt.input_checks import words_of
 from onmt_define.opennmt.registry import build_embedding
 from onmt_define.opennmt.vocabulary_update import use_embeddings_from_checkpoint
@@ -84,8 +85,10 @@ def patch(module: ModuleType) -> None:
         with _in_a_sentence("the model" if starts_new else opt.train_from):
             model = build_model(model_opt, opt, vocabs, checkpoint, device_id)
         lora.prepare_training(model, model_opt)
-        if starts_new and _is_registered(model_opt):
-            _initialise(model)
+        if starts_new:
+            if _is_registered(model_opt):
+                _initialise(model)
+            set_initial_size(_word_lookups(model), model_opt)
         logger.info(describe(model, model_opt))
         return model
 

@@ -42,6 +42,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "loss_scale": (0, 10**9),
     "param_init": (0, 10**6),
     "define_dropout": PROBABILITY,
+    "embedding_init_rms": (1e-3, 1000),
     "max_grad_norm": (0, 10**9),
     "keep_checkpoint": (-1, 10**9),
     "num_workers": (0, 1000),

@@ -18,6 +18,7 @@ from onmt_define.embeddings.weightless import weightless
 from onmt_define.errors import UserError
 from onmt_define.opennmt import checkpoint_files
 from onmt_define.opennmt.embedding_types import STANDARD
+from onmt_define.opennmt.initial_size import output_weight
 from onmt_define.opennmt.model_checks import check_model_options
 from onmt_define.opennmt.option_ranges import numbers_out_of_range
 from onmt_define.opennmt.packed_training.support import PACKED, is_packed, refuse_unsupported
@@ -38,6 +39,9 @@ OPTION_OF_ARGUMENT = {
     "dropout": "define_dropout",
     "activation": "define_activation",
 }
+
+PRETRAINED_VECTORS = ("pre_word_vecs_enc", "pre_word_vecs_dec")
+PRETRAINED_VECTORS += ("src_embeddings", "tgt_embeddings", "both_embeddings")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -90,6 +94,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=0.0,
         help="Dropout inside the DeFINE unit, before each map but the first.",
+    )
+    add(
+        "embedding_init_rms",
+        type=float,
+        default=None,
+        help="Root mean square of the numbers of the input vectors at the start of a training, as "
+        "they are added to the positions, whose own is 0.71. Default: what each embedding_type's "
+        "initialisation gives, 1.3 for a 'define' one and about 0.3 for a 'standard' one.",
     )
 
 
@@ -300,11 +312,20 @@ def validate_embedding_options(opt: Namespace) -> None:
     Raises:
         UserError: one sentence naming the option, its value and what is expected.
     """
+    sized = getattr(opt, "embedding_init_rms", None) is not None
+    if sized:
+        _refuse_pretrained_vectors(opt, "embedding_init_rms", "they have their size")
     if getattr(opt, "embedding_type", STANDARD) == STANDARD:
         return
     _refuse_unsupported_combinations(opt)
     for width in (opt.src_word_vec_size, opt.tgt_word_vec_size):
-        _check_token_table(opt, _check_buildable(opt, width))
+        embedding = _check_buildable(opt, width)
+        _check_token_table(opt, embedding)
+        if sized and output_weight(embedding) is None:
+            raise UserError(
+                f"embedding_init_rms can't be combined with embedding_type {opt.embedding_type}: "
+                f"{type(embedding).__name__} has no output_weight, which would be multiplied"
+            )
 
 
 def _check_token_table(opt: Namespace, embedding: torch.nn.Module) -> None:
@@ -328,25 +349,25 @@ def _check_buildable(opt: Namespace, width: int) -> torch.nn.Module:
 
 
 def _refuse_unsupported_combinations(opt: Namespace) -> None:
-    refused = {
-        "lora_embedding": "LoRA would replace the token table alone",
-        "pre_word_vecs_enc": "pretrained vectors have the width of a standard table",
-        "pre_word_vecs_dec": "pretrained vectors have the width of a standard table",
-        "src_embeddings": "pretrained vectors have the width of a standard table",
-        "tgt_embeddings": "pretrained vectors have the width of a standard table",
-        "both_embeddings": "pretrained vectors have the width of a standard table",
-    }
-    for option, reason in refused.items():
-        if getattr(opt, option, None):
-            raise UserError(
-                f"{option} can't be combined with embedding_type {opt.embedding_type}: {reason}"
-            )
+    what = f"embedding_type {opt.embedding_type}"
+    _refuse_pretrained_vectors(opt, what, "pretrained vectors have the width of a standard table")
+    if getattr(opt, "lora_embedding", False):
+        raise UserError(
+            f"lora_embedding can't be combined with {what}: LoRA would replace the token table "
+            "alone"
+        )
     if getattr(opt, "optim", None) == "sparseadam":
         raise UserError(
             f"optim sparseadam can't be combined with embedding_type {opt.embedding_type}: "
             "the layers above the token table have dense gradients; use adam"
         )
     _refuse_tensor_parallel(opt)
+
+
+def _refuse_pretrained_vectors(opt: Namespace, what: str, reason: str) -> None:
+    for option in PRETRAINED_VECTORS:
+        if getattr(opt, option, None):
+            raise UserError(f"{option} can't be combined with {what}: {reason}")
 
 
 def _refuse_tensor_parallel(opt: Namespace) -> None:

@@ -11,6 +11,8 @@ vectors (batch, length, embedding_dim):
 
         def reset_parameters(self): ...    # called once, after OpenNMT-py's own initialisation
 
+        output_weight = ...    # only for embedding_init_rms: what the vectors are proportional to
+
 Name the module that holds it under the entry point group `onmt_define.embeddings` of your package
 and the stock commands know `embedding_type: mine`.
 """

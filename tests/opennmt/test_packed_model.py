@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_model import WORDS, stock_model
 from torch.nn import functional
 
 from onmt_define.opennmt.packed_training.attention import PaddedAttention, fill_rows
@@ -16,7 +17,7 @@ from onmt_define.opennmt.packed_training.batches import Corpus, PackedBatches, S
 from onmt_define.opennmt.packed_training.model import PackedModel
 from onmt_define.opennmt.packed_training.token_files import TokenFile
 
-PADDING, START, END, WORDS = 1, 2, 3, 40
+PADDING, START, END = 1, 2, 3
 
 
 def corpus(sentences, seed=0, longest=9):
@@ -33,32 +34,6 @@ def corpus(sentences, seed=0, longest=9):
 def batches(corpora, tokens=64, **settings):
     special = SpecialTokens(PADDING, PADDING, START, END)
     return PackedBatches(corpora, special, tokens, **{"seed": 1, "fixed": False, **settings})
-
-
-def stock_model(**options):
-    from onmt.inputters.inputter import dict_to_vocabs
-    from onmt.model_builder import build_model
-    from onmt.opts import train_opts
-    from onmt.utils.parse import ArgumentParser
-
-    import onmt_define.opennmt.startup  # noqa: F401
-
-    parser = ArgumentParser()
-    train_opts(parser)
-    opt, _ = parser.parse_known_args(["-data", "{}", "-src_vocab", "-", "-save_model", "-"])
-    small = {"word_vec_size": 32, "hidden_size": 32, "layers": 2, "heads": 4, "transformer_ff": 64}
-    small |= {"encoder_type": "transformer", "decoder_type": "transformer"}
-    small |= {"position_encoding": True, "dropout": [0.0], "attention_dropout": [0.0]}
-    small |= {"define_map_dim": 16, "define_expand_dim": 64, "define_groups": 4}
-    small |= {"param_init": 0, "param_init_glorot": True, "label_smoothing": 0.1}
-    vars(opt).update(small | options)
-    ArgumentParser.update_model_opts(opt)
-    ArgumentParser.validate_model_opts(opt)
-    tokens = ["<unk>", "<blank>", "<s>", "</s>", *map(str, range(WORDS - 4))]
-    vocab = {"src": tokens, "tgt": tokens, "decoder_start_token": "<s>", "data_task": "seq2seq"}
-    torch.manual_seed(1)
-    vocabs = dict_to_vocabs(vocab)
-    return build_model(opt, opt, vocabs, None, -1), opt, vocabs
 
 
 def stock_loss(model, opt, vocabs, batch):
