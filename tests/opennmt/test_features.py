@@ -38,6 +38,7 @@ FEATURES = {
     },
     "define_dropout": {"define_dropout": 0.1},
     "define_activation": {"define_activation": "silu"},
+    "embedding_init_rms": {"embedding_init_rms": 1.0},
     "src_feats": {
         **{"n_src_feats": 1, "src_feats_defaults": "0", "feat_merge": "sum"},
         **{"transforms": ["inferfeats"], "src_vocab": "vocab.feats", "tgt_vocab": "vocab.tgt"},
