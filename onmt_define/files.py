@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from onmt_define.errors import UserError
 
@@ -40,6 +41,20 @@ def complete_or_absent(path: str | Path) -> Iterator[Path]:
         ) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def save_by_torch(content: Any, path: str | Path) -> None:
+    """Write what `torch.save` can, with an error that says why where it can't be written."""
+    import torch
+
+    with complete_or_absent(path) as temporary, temporary.open("wb") as file:
+        try:
+            torch.save(content, file)
+        except RuntimeError as error:
+            # torch hides why a write failed behind an error of its own.
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from None
+            raise
 
 
 def require_other_file(output: Path, *inputs: str | Path) -> None:

@@ -1,17 +1,22 @@
 """`onmt_define lm` as its users type it, and the paper's rows as runs."""
 
+import copy
 import json
 import random
 import sys
 
 import pytest
+import torch
 import yaml
 from paths import ROOT
 
 from onmt_define.cli import main
 from onmt_define.errors import UserError
+from onmt_define.lm.data import EOS, SPLITS, Vocabulary
+from onmt_define.lm.evaluation import save_model
+from onmt_define.lm.model import build_model
 from onmt_define.lm.paper_runs import is_language_model, paper_run
-from onmt_define.lm.run_settings import check_run
+from onmt_define.lm.run_settings import check_run, complete_run
 from onmt_define.paper.published import find_row, load_tables
 from onmt_define.workflow.config import complete_config
 from onmt_define.workflow.plan import language_model_settings
@@ -118,6 +123,63 @@ def test_a_wrong_call_gets_one_sentence(command, tmp_path, monkeypatch, argument
     assert sentence in printed.err
     assert printed.err.count("\n") == 1
     assert printed.out == ""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A model.pt that holds what a training writes, untrained, and its content."""
+    texts = dict.fromkeys(SPLITS, "-")
+    settings = complete_run({"paper": "table1a/R3", **SMALL, **texts}, "row")
+    tokens = [EOS, *"abcde"]
+    path = tmp_path_factory.mktemp("model") / "model.pt"
+    save_model(path, build_model(settings, len(tokens)), settings, Vocabulary(tokens))
+    return path, torch.load(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda saved: saved["settings"].pop("run"), "it holds something else"),
+        (lambda saved: saved["settings"].pop("seed"), "it holds something else"),
+        (lambda saved: saved["vocabulary"].__setitem__(0, "x"), "it holds something else"),
+        (
+            lambda saved: [weight.fill_(float("nan")) for weight in saved["weights"].values()],
+            "expected a finite number, from a model without broken weights",
+        ),
+    ],
+)
+def test_a_broken_model_is_named(command, model, texts, change, sentence):
+    saved = copy.deepcopy(model[1])
+    change(saved)
+    path, target = texts / "broken.pt", texts / "score.json"
+    torch.save(saved, path)
+    status, printed = command("evaluate", path, texts / "test.txt", "--output", target)
+    assert status == 2
+    assert str(path) in printed.err
+    assert sentence in printed.err
+    assert not target.exists()
+
+
+def test_dynamic_evaluation_that_explodes_is_told_what_to_lower(command, model, texts):
+    rate = ("--dynamic-rate", 1e6, "--output", texts / "score.json")
+    status, printed = command("evaluate", model[0], texts / "test.txt", *rate)
+    assert (status, "lower --dynamic-rate" in printed.err) == (2, True), printed.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("train", "--paper", "table1a/R3", "--texts", "t", "--threads", 10**9),
+        ("train", "--paper", "table1a/R3", "--texts", "t", "--seed", 10**30),
+        ("evaluate", "model.pt", "text", "--threads", 10**30),
+        ("evaluate", "model.pt", "text", "--memory", 10**30),
+        ("evaluate", "model.pt", "text", "--cache-size", 10**30),
+    ],
+)
+def test_a_number_that_nothing_could_hold_is_named(command, tmp_path, words):
+    status, printed = command(*words, "--output", tmp_path / "output")
+    assert status == 2
+    assert f"{words[-1]} is more than" in printed.err
 
 
 @pytest.mark.parametrize("name", ["train", "evaluate"])

@@ -1,6 +1,8 @@
 """Vocabulary and token ids of language-modelling corpora."""
 
 import lzma
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -124,6 +126,36 @@ def test_ids_are_made_anew_only_when_a_text_or_an_option_changes(write, tmp_path
     assert UNK in prepare_corpus(texts, folder, min_count=2).vocabulary.ids
     write("train", "a b c\n")
     assert prepare_corpus(texts, folder).vocabulary == Vocabulary(["a", "b", "c", EOS])
+
+
+@pytest.mark.parametrize("name", ["corpus.json", "valid.npy", "vocabulary.txt"])
+@pytest.mark.parametrize("damage", ["cut", "emptied", "other", "missing"])
+def test_damaged_ids_are_made_anew(write, tmp_path, name, damage):
+    texts = {"train": write("train", "a b\na\n" * 99), "valid": write("valid", "b\n" * 99)}
+    folder = tmp_path / "data"
+    expected = prepare_corpus(texts, folder).ids["valid"].tolist()
+    path = folder / name
+    whole = path.read_bytes()
+    contents = {"cut": whole[: len(whole) // 2], "emptied": b"", "other": b"\xff\xfe{"}
+    path.unlink()  # the mapped file is kept as it is
+    if damage != "missing":
+        path.write_bytes(contents[damage])
+    corpus = prepare_corpus(texts, folder)
+    assert corpus.ids["valid"].tolist() == expected
+    assert corpus.vocabulary == Vocabulary(["a", EOS, "b"])
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "device"])
+def test_what_is_no_file_is_refused(tmp_path, kind):
+    path = tmp_path / kind
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path = Path("/dev/zero")
+    with pytest.raises(UserError, match="is no file, expected a text file"):
+        build_vocabulary(path)
 
 
 CORPORA = {

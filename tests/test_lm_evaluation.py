@@ -138,6 +138,13 @@ def test_cache_and_dynamic_evaluation_help_on_a_text_that_repeats_itself():
         (lambda: NeuralCache(0), "the neural cache's size is 0, expected at least 1"),
         (lambda: NeuralCache(5, 1.0), r"weight is 1\.0, expected from 0 up to"),
         (lambda: DynamicEvaluation(0.0), r"dynamic evaluation is 0\.0, expected more than 0"),
+        (lambda: NeuralCache(5, 0.1, float("nan")), "sharpness is nan, expected a finite number"),
+        (lambda: NeuralCache(5, 0.1, float("inf")), "sharpness is inf, expected a finite number"),
+        (
+            lambda: DynamicEvaluation(float("inf")),
+            r"is inf, expected more than 0 and at most 1,000",
+        ),
+        (lambda: DynamicEvaluation(1e308), r"is 1e\+308, expected more than 0 and at most 1,000"),
         (lambda: DynamicEvaluation(1.0, 2.0), r"decay of dynamic evaluation is 2\.0"),
     ],
 )

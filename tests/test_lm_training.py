@@ -28,7 +28,7 @@ from onmt_define.lm import lightning_module
 from onmt_define.lm.batches import BpttBatches
 from onmt_define.lm.checkpoints import lm_checkpoints
 from onmt_define.lm.commands import add_commands, require_gpus
-from onmt_define.lm.evaluation import load_model
+from onmt_define.lm.evaluation import load_model, save_model
 from onmt_define.lm.graphed_gradients import Recorder
 from onmt_define.lm.loss_watch import LossWatch
 from onmt_define.lm.run_settings import check_run, read_run
@@ -367,6 +367,57 @@ def test_more_epochs_continue_but_other_settings_are_refused(run, tmp_path):
     sentence = "another vocabulary: 6 token types, now 7, and number 6 was None, now 'mauve'"
     with pytest.raises(UserError, match=sentence):
         train(run, output)
+
+
+def test_a_refusal_leaves_the_folder_as_it_is(run, tmp_path):
+    output = tmp_path / "output"
+    train({**run, "epochs": 1}, output)
+
+    def files():
+        return {
+            path: path.read_bytes()
+            for path in output.rglob("*")
+            if path.is_file() and path.name != ".training.lock"
+        }
+
+    before = files()
+    with open(run["train"], "a") as file:
+        file.write("mauve\n")
+    with pytest.raises(UserError, match="another vocabulary"):
+        train(run, output)
+    assert files() == before
+
+
+def test_a_checkpoint_of_something_else_is_named_and_stays(run, tmp_path):
+    path = tmp_path / "output" / "checkpoints" / "step-000000009.ckpt"
+    path.parent.mkdir(parents=True)
+    torch.save({"weights": torch.zeros(3)}, path)
+    with pytest.raises(UserError, match=f"{path} is no checkpoint of `onmt_define lm train`"):
+        train(run, tmp_path / "output")
+    assert path.exists()
+
+
+def test_other_things_beside_the_metrics_do_not_matter(run, tmp_path):
+    for name in ("x", "from-step-x"):
+        (tmp_path / "output" / "metrics" / name).mkdir(parents=True)
+    train({**run, "epochs": 1}, tmp_path / "output")
+    record = json.loads((tmp_path / "output" / "record.json").read_text())
+    assert record["tries"] == [{"from_step": 0}]
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
+def test_no_room_for_the_model_is_said(run, tmp_path, share):
+    train({**run, "epochs": 1}, tmp_path / "output")
+    model, settings, vocabulary = load_model(tmp_path / "output" / "model.pt")
+    limit = int((tmp_path / "output" / "model.pt").stat().st_size * share)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        with pytest.raises(UserError, match="can't be written"):
+            save_model(tmp_path / "again.pt", model, settings, vocabulary)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not (tmp_path / "again.pt").exists()
 
 
 def test_a_loss_that_is_no_number_stops_with_its_step(run, tmp_path):

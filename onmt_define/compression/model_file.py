@@ -15,8 +15,7 @@ from onmt_define.embeddings.dimensions import require_between
 from onmt_define.embeddings.input_layer import InputLayer
 from onmt_define.embeddings.packed_codes import MAX_BITS
 from onmt_define.errors import UserError
-from onmt_define.files import require_other_file
-from onmt_define.opennmt.checkpoint_files import write
+from onmt_define.files import require_other_file, save_by_torch
 from onmt_define.progress_line import time_left
 from onmt_define.trained_models import COMPRESSED, read_model
 
@@ -50,7 +49,7 @@ def compress_file(
     seconds = time.monotonic() - started
     layers = {name: _describe(model.layers[name], one) for name, one in found.items()}
     try:
-        write(model.compressed({name: one.layer for name, one in found.items()}), output)
+        save_by_torch(model.compressed({name: one.layer for name, one in found.items()}), output)
     except OSError as error:
         raise UserError(f"{output} can't be written: {error}") from error
     return {

@@ -13,6 +13,8 @@ from onmt_define.lm.run_settings import complete_run
 
 SPLITS = ("train", "valid", "test")
 SPLIT_FILES = "train.txt, valid.txt and test.txt"
+LARGEST = 2**31 - 1
+MOST_THREADS = 1024
 
 TRAIN = """\
 Train a word-level language model with or without DeFINE: an LSTM, an AWD-LSTM or a Transformer-XL.
@@ -117,7 +119,7 @@ def add_train_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of a training and the function that runs it."""
     parser.add_argument("--output", required=True, metavar="DIR", help="folder of this run alone")
     parser.add_argument("--gpus", type=natural, default=0, help="GPUs to use; 0 is the CPU")
-    parser.add_argument("--threads", type=positive, default=1, help="threads on the CPU")
+    parser.add_argument("--threads", type=thread_count, default=1, help="threads on the CPU")
     parser.add_argument("--log", metavar="FILE", help="log to append to (DIR/training.log)")
     parser.add_argument("--gpu-log", metavar="FILE", help="table to append the GPU's use to")
     parser.set_defaults(function=run_training)
@@ -132,7 +134,7 @@ def add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
         "--batch-size", type=positive, default=1, help="pieces read side by side; 1 is exact"
     )
     parser.add_argument("--gpus", type=int, choices=(0, 1), default=0, help="GPUs to use")
-    parser.add_argument("--threads", type=positive, default=1, help="threads on the CPU")
+    parser.add_argument("--threads", type=thread_count, default=1, help="threads on the CPU")
     parser.add_argument(
         "--memory",
         type=natural,
@@ -229,17 +231,25 @@ def run_evaluation(arguments: argparse.Namespace) -> None:
 
 def natural(text: str) -> int:
     """A whole number of at least 0, for argparse."""
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{number} is less than 0")
-    return number
+    return _whole_number(text, 0, LARGEST)
 
 
 def positive(text: str) -> int:
     """A whole number of at least 1, for argparse."""
+    return _whole_number(text, 1, LARGEST)
+
+
+def thread_count(text: str) -> int:
+    """A number of threads that can be started, for argparse."""
+    return _whole_number(text, 1, MOST_THREADS)
+
+
+def _whole_number(text: str, low: int, high: int) -> int:
     number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is less than 1")
+    if number < low:
+        raise argparse.ArgumentTypeError(f"{number} is less than {low}")
+    if number > high:
+        raise argparse.ArgumentTypeError(f"{number} is more than {high:,}")
     return number
 
 

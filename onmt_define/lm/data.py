@@ -52,14 +52,20 @@ class Corpus:
         return {split: len(ids) for split, ids in self.ids.items()}
 
 
+def require_text(path: str | Path) -> None:
+    """Raise `UserError` where there is no file that could be read again and again."""
+    if not Path(path).is_file():
+        found = "is no file" if Path(path).exists() else "no such file"
+        raise UserError(f"{path}: {found}, expected a text file")
+
+
 def read_lines(path: str | Path) -> Iterator[list[str]]:
     """Yield the tokens of each line, `<eos>` appended.
 
     Raises:
         UserError: no such file, a line that isn't UTF-8, or a line that holds `<eos>` already.
     """
-    if not Path(path).is_file():
-        raise UserError(f"{path}: no such file, expected a text file")
+    require_text(path)
     with open(path, "rb") as file:
         for number, line in enumerate(file, start=1):
             try:
@@ -142,34 +148,38 @@ def prepare_corpus(
     """Encode the texts `{split: path}` into `folder`, or open what an earlier call left there.
 
     Files: `vocabulary.txt` (one token a line, in order of ids), `{split}.npy`, and `corpus.json`,
-    written last, which says what they were made from; without it, or when a text or an option has
-    changed, all are made anew.
+    written last, which says what they were made from; without it, when a text or an option has
+    changed, or one of them can't be read, all are made anew.
 
     Raises:
         UserError: see `build_vocabulary` and `encode`; nothing is written then.
     """
     folder = Path(folder)
     for path in texts.values():
-        if not Path(path).is_file():
-            raise UserError(f"{path}: no such file, expected a text file")
+        require_text(path)
     source = {
         "min_count": min_count,
         "vocabulary_size": vocabulary_size,
         "sha256": {split: checksum(path) for split, path in texts.items()},
     }
-    description = folder / "corpus.json"
-    if not description.is_file() or json.loads(description.read_text("utf-8")) != source:
-        vocabulary = build_vocabulary(texts["train"], min_count, vocabulary_size)
-        streams = {split: encode(path, vocabulary) for split, path in texts.items()}
-        description.unlink(missing_ok=True)
-        _write(folder / "vocabulary.txt", "".join(f"{token}\n" for token in vocabulary.tokens))
-        for split, stream in streams.items():
-            with (
-                complete_or_absent(folder / f"{split}.npy") as temporary,
-                open(temporary, "wb") as file,
-            ):
-                np.save(file, stream)
-        _write(description, json.dumps(source, indent=2) + "\n")
+    words, description = folder / "vocabulary.txt", folder / "corpus.json"
+    try:
+        made_of = json.loads(description.read_text("utf-8"))
+        if made_of == {**source, "vocabulary": checksum(words)}:
+            return open_corpus(folder)
+    except (OSError, ValueError, EOFError):
+        pass  # not there yet, or damaged
+    vocabulary = build_vocabulary(texts["train"], min_count, vocabulary_size)
+    streams = {split: encode(path, vocabulary) for split, path in texts.items()}
+    description.unlink(missing_ok=True)
+    _write(words, "".join(f"{token}\n" for token in vocabulary.tokens))
+    for split, stream in streams.items():
+        with (
+            complete_or_absent(folder / f"{split}.npy") as temporary,
+            open(temporary, "wb") as file,
+        ):
+            np.save(file, stream)
+    _write(description, json.dumps({**source, "vocabulary": checksum(words)}, indent=2) + "\n")
     return open_corpus(folder)
 
 

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from onmt_define.errors import UserError
 from onmt_define.lm.nested import map_tensors
 
+LARGEST_RATE = 1_000_000
+
 
 class DynamicEvaluation:
     """One step of plain SGD after each chunk, and a pull back to the trained weights.
@@ -23,13 +25,14 @@ class DynamicEvaluation:
         chunk: tokens scored between two steps.
 
     Raises:
-        UserError: a learning rate that isn't above 0, or a decay outside 0 to 1.
+        UserError: a learning rate outside 0 to LARGEST_RATE, or a decay outside 0 to 1.
     """
 
     def __init__(self, learning_rate: float, decay: float = 0.0, chunk: int = 5) -> None:
-        if not learning_rate > 0:
+        if not 0 < learning_rate <= LARGEST_RATE:
             raise UserError(
-                f"the learning rate of dynamic evaluation is {learning_rate}, expected more than 0"
+                f"the learning rate of dynamic evaluation is {learning_rate}, expected more than 0 "
+                f"and at most {LARGEST_RATE:,}"
             )
         if not 0 <= decay <= 1:
             raise UserError(f"the decay of dynamic evaluation is {decay}, expected from 0 to 1")

@@ -20,7 +20,7 @@ import torch
 
 from onmt_define.embeddings import CompressedEmbedding
 from onmt_define.errors import UserError
-from onmt_define.files import complete_or_absent
+from onmt_define.files import complete_or_absent, save_by_torch
 from onmt_define.lm.data import EOS, Corpus, Vocabulary, encode
 from onmt_define.lm.dynamic_evaluation import DynamicEvaluation
 from onmt_define.lm.model import LanguageModel, build_model
@@ -135,8 +135,7 @@ def save_model(
         "vocabulary": vocabulary.tokens,
         "weights": model.cpu().state_dict(),
     }
-    with complete_or_absent(path) as temporary:
-        torch.save(saved, temporary)
+    save_by_torch(saved, path)
 
 
 def load_model(path: str | Path) -> tuple[LanguageModel, dict[str, Any], Vocabulary]:
@@ -152,6 +151,9 @@ def load_model(path: str | Path) -> tuple[LanguageModel, dict[str, Any], Vocabul
         if "compression" in saved:  # by onmt_define compress
             model.input_layer = CompressedEmbedding(**saved["compression"])
         model.load_state_dict(saved["weights"])
+        for key in ("run", "seed", "model"):
+            settings[key]  # what a record says of a model
+        vocabulary.ids[EOS]
     except OSError:
         raise  # says itself what the matter is
     except Exception as error:  # torch.load has no closed list of what it raises
@@ -181,7 +183,8 @@ def evaluate_text(
         batch_size, memory, cache, dynamic: see `perplexity`.
 
     Raises:
-        UserError: see `load_model` and `onmt_define.lm.data.encode`; a memory for a model without.
+        UserError: see `load_model` and `onmt_define.lm.data.encode`; a memory for a model without;
+            a perplexity that is no finite number.
     """
     model, settings, vocabulary = load_model(model_path)
     if memory is None:
@@ -201,6 +204,12 @@ def evaluate_text(
         cache=cache,
         dynamic=dynamic,
     )
+    if not math.isfinite(value):
+        blame = "a lower --dynamic-rate" if dynamic else "a model without broken weights"
+        raise UserError(
+            f"the perplexity of {text} under {model_path} is {value}, expected a finite number, "
+            f"from {blame}"
+        )
     return {
         "kind": "language model evaluation",
         "run": settings["run"],

@@ -1,5 +1,6 @@
 """The continuous cache (Grave et al., 2017b): words that followed similar states are likelier."""
 
+import math
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ class NeuralCache:
         sharpness: theta; 0 counts words alone.
 
     Raises:
-        UserError: a weight outside 0 to 1, or no size.
+        UserError: a weight outside 0 to 1, no size, or a sharpness that is no number.
     """
 
     def __init__(self, size: int, weight: float = 0.1, sharpness: float = 0.3) -> None:
@@ -30,6 +31,10 @@ class NeuralCache:
         if not 0 <= weight < 1:
             raise UserError(
                 f"the neural cache's weight is {weight}, expected from 0 up to, not including, 1"
+            )
+        if not math.isfinite(sharpness):
+            raise UserError(
+                f"the neural cache's sharpness is {sharpness}, expected a finite number"
             )
         self.size, self.weight, self.sharpness = size, weight, sharpness
         self.states: Tensor | None = None

@@ -5,29 +5,37 @@ from pathlib import Path
 from typing import Any
 
 from onmt_define.errors import UserError
-from onmt_define.lm.data import SPLITS, Corpus
+from onmt_define.lm.data import SPLITS, build_vocabulary, checksum, require_text
 from onmt_define.settings_difference import first_difference
 
 CHANGEABLE_SETTINGS = {"epochs", "save_every", "evaluation_memory", "compile", *SPLITS}
 """Settings that may change before going on from a checkpoint; texts are compared by content."""
 
 
-def check_same_run(
-    path: Path, saved: dict[str, Any], settings: dict[str, Any], corpus: Corpus
-) -> None:
-    """Raise `UserError`, showing the difference, if a checkpoint was made otherwise."""
+def check_same_run(path: Path, saved: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Raise `UserError`, showing the difference, if a checkpoint was made otherwise.
+
+    Reads the texts themselves: what the run's folder has made of its own is kept in a refusal.
+    """
     expected = "expected the same, or another output folder"
     if changed := first_difference(saved["settings"], settings, CHANGEABLE_SETTINGS):
         key, before, now = changed
         raise UserError(f"{path} was made with {key}: {before}, but the run says {now}; {expected}")
-    if difference := _difference(saved["vocabulary"], corpus.vocabulary.tokens):
-        raise UserError(f"{path} was made with another vocabulary: {difference}; {expected}")
     for split in SPLITS:
-        if corpus.checksums[split] != saved["checksums"][split]:
-            raise UserError(
-                f"{path} was made with another {split} text than {settings[split]}; expected the "
-                "same text, or another output folder"
-            )
+        require_text(settings[split])
+        if checksum(settings[split]) == saved["checksums"][split]:
+            continue
+        if split == "train" and (difference := _vocabulary_difference(saved, settings)):
+            raise UserError(f"{path} was made with another vocabulary: {difference}; {expected}")
+        raise UserError(
+            f"{path} was made with another {split} text than {settings[split]}; expected the "
+            "same text, or another output folder"
+        )
+
+
+def _vocabulary_difference(saved: dict[str, Any], settings: dict[str, Any]) -> str | None:
+    limits = settings["min_count"], settings["vocabulary_size"]
+    return _difference(saved["vocabulary"], build_vocabulary(settings["train"], *limits).tokens)
 
 
 def _difference(before: list[str], now: list[str]) -> str | None:

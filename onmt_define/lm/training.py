@@ -11,6 +11,7 @@ from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from lightning.pytorch.plugins.environments import LightningEnvironment
 
 from onmt_define.environment import describe_device, versions
+from onmt_define.errors import UserError
 from onmt_define.gpu_use import sampled, summarise
 from onmt_define.lm.batches import BpttBatches
 from onmt_define.lm.checkpoints import SaveCheckpoints, lm_checkpoints
@@ -73,8 +74,9 @@ def _train(
     gpu_log: Path | None,
 ) -> None:
     precision = set_precision(settings, gpus)
-    corpus = _open_texts(settings, output / "data")
     folder = output / "checkpoints"
+    path, first_step = _checkpoint_to_go_on_from(folder, settings)
+    corpus = _open_texts(settings, output / "data")
     model = build_model(settings, len(corpus.vocabulary))
     parameters = count_parameters(model)
     if not is_first_process():
@@ -93,7 +95,6 @@ def _train(
     module = LanguageModelTraining(model, settings, corpus, batches, folder)
     progress = Progress(settings["run"], settings["epochs"] * len(batches), processes)
 
-    path, first_step = _checkpoint_to_go_on_from(folder, settings, corpus)
     trainer = lightning.Trainer(
         accelerator="gpu" if gpus else "cpu",
         devices=processes,
@@ -176,22 +177,25 @@ def _loggers(output: Path, first_step: int) -> list[Logger]:
     ]
 
 
-def _checkpoint_to_go_on_from(
-    folder: Path, settings: dict[str, Any], corpus: Corpus
-) -> tuple[Path | None, int]:
+def _checkpoint_to_go_on_from(folder: Path, settings: dict[str, Any]) -> tuple[Path | None, int]:
     found = lm_checkpoints(folder).newest_valid()
     if found is None:
         return None, 0
     step, path, content = found
-    check_same_run(path, content["language_model"], settings, corpus)
+    if "language_model" not in content:
+        raise UserError(
+            f"{path} is no checkpoint of `onmt_define lm train`, expected only its own there; "
+            "move it, or choose another output folder"
+        )
+    check_same_run(path, content["language_model"], settings)
     report(f"[{settings['run']}] going on from step {step:,} ({path})")
     return path, step
 
 
 def _tries(metrics: Path) -> list[dict[str, int]]:
     """The steps that the training was started or gone on from; each try logs to its own folder."""
-    steps = (int(folder.name.removeprefix("from-step-")) for folder in metrics.iterdir())
-    return [{"from_step": step} for step in sorted(steps)]
+    names = (folder.name.removeprefix("from-step-") for folder in metrics.iterdir())
+    return [{"from_step": step} for step in sorted(int(name) for name in names if name.isdecimal())]
 
 
 def median_speed(curve: list[dict[str, float]]) -> float:

@@ -21,7 +21,7 @@ from typing import IO, Any
 import torch
 
 from onmt_define.errors import UserError
-from onmt_define.files import complete_or_absent
+from onmt_define.files import save_by_torch
 
 if hasattr(torch.serialization, "add_safe_globals"):  # else the commands refuse to start
     torch.serialization.add_safe_globals([argparse.Namespace])
@@ -96,19 +96,7 @@ def save(checkpoint: dict[str, Any], path: str | Path) -> None:
     if embedding_type(checkpoint) != STANDARD:
         options = {**vars(checkpoint["opt"]), "model_type": MODEL_TYPE_ON_DISK}
         checkpoint = {**checkpoint, "opt": argparse.Namespace(**options)}
-    write(checkpoint, path)
-
-
-def write(content: dict[str, Any], path: str | Path) -> None:
-    """Write what `torch.save` can, with an error that says why where it can't be written."""
-    with complete_or_absent(path) as temporary, temporary.open("wb") as file:
-        try:
-            torch.save(content, file)
-        except RuntimeError as error:
-            # torch hides why a write failed behind an error of its own.
-            if isinstance(error.__context__, OSError):
-                raise error.__context__ from None
-            raise
+    save_by_torch(checkpoint, path)
 
 
 def embedding_type(checkpoint: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from onmt_define.errors import UserError
-from onmt_define.files import require_other_file
+from onmt_define.files import require_other_file, save_by_torch
 from onmt_define.opennmt import checkpoint_files
 from onmt_define.opennmt.factorised_classifier import fold_classifier
 from onmt_define.opennmt.input_layers import (
@@ -39,7 +39,7 @@ def fold_file(model: str | Path, output: str | Path) -> str:
     except (RuntimeError, KeyError, ValueError) as error:
         raise misfit(model, error) from error
     try:
-        checkpoint_files.write(folded, output)
+        save_by_torch(folded, output)
     except OSError as error:
         raise UserError(f"{output} can't be written: {error}") from error
     return (
