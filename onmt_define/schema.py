@@ -17,10 +17,13 @@ _StrictValidator = jsonschema.validators.extend(
     type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
         {
             "integer": lambda _, value: type(value) is int,
-            "number": lambda _, value: type(value) in (int, float) and math.isfinite(value),
+            "number": lambda _, value: type(value) in (int, float) and abs(value) < math.inf,
         }
     ),
 )
+
+
+NESTED = "one part lies within another without end, expected a few levels"
 
 
 class _DuplicateKeyError(yaml.constructor.ConstructorError):
@@ -52,6 +55,10 @@ def load_yaml(path: str | Path) -> Any:
         problem = getattr(error, "problem", None) or "not YAML"
         expected = "each key once" if isinstance(error, _DuplicateKeyError) else "valid YAML"
         raise UserError(f"{path}{line}: {problem}, expected {expected}") from error
+    except ValueError as error:  # a date of a 13th month, a number of thousands of digits
+        raise UserError(f"{path}: {error}, expected valid YAML") from error
+    except RecursionError as error:
+        raise UserError(f"{path}: {NESTED}") from error
 
 
 def validate(document: Any, schema: dict[str, Any], where: str) -> None:
@@ -60,7 +67,10 @@ def validate(document: Any, schema: dict[str, Any], where: str) -> None:
     `where` names the file or the document in the sentence.
     """
     if isinstance(document, (dict, list)):
-        _require_text_keys(document, where)
+        try:
+            _require_text_keys(document, where)
+        except RecursionError as error:
+            raise UserError(f"{where}: {NESTED}") from error
     validator = _StrictValidator(schema)
     # A wrong choice first: other keys may only be wrong because of it.
     errors = sorted(

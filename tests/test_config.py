@@ -10,7 +10,7 @@ import yaml
 from paths import ROOT
 
 from onmt_define.errors import UserError
-from onmt_define.schema import load_yaml
+from onmt_define.schema import load_yaml, validate
 from onmt_define.workflow.config import complete_config, load_config, settings_key
 from onmt_define.workflow.plan import check_options, training_options
 
@@ -434,6 +434,23 @@ def test_yaml_with_a_key_twice_is_refused(tmp_path, text, sentence):
     path.write_text(text)
     with pytest.raises(UserError, match=f"{path}, line") as error:
         load_yaml(path)
+    assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("day: 2026-13-01\n", "month must be in 1..12, expected valid YAML"),
+        (f"a: {'9' * 5000}\n", "expected valid YAML"),
+        ("a: " + "[" * 5000 + "\n", "lies within another without end"),
+        ("&a {epochs: *a}\n", "lies within another without end"),
+    ],
+)
+def test_yaml_that_python_cannot_hold_is_refused(tmp_path, text, sentence):
+    path = tmp_path / "my.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=f"{path}: ") as error:
+        validate(load_yaml(path), {"type": "object"}, str(path))
     assert sentence in str(error.value)
 
 

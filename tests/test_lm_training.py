@@ -25,6 +25,7 @@ from filelock import FileLock
 from onmt_define.errors import UserError
 from onmt_define.lm import checkpoints as checkpoints_module
 from onmt_define.lm import lightning_module
+from onmt_define.lm import training as training_module
 from onmt_define.lm.batches import BpttBatches
 from onmt_define.lm.checkpoints import lm_checkpoints
 from onmt_define.lm.commands import add_commands, require_gpus
@@ -369,6 +370,13 @@ def test_more_epochs_continue_but_other_settings_are_refused(run, tmp_path):
         train(run, output)
 
 
+def test_a_model_that_no_memory_holds_is_refused(run, tmp_path, monkeypatch):
+    # A petabyte, which torch can't get anywhere.
+    monkeypatch.setattr(training_module, "build_model", lambda *_: torch.empty(1 << 48))
+    with pytest.raises(UserError, match="no memory for a model of these sizes and 6 token types"):
+        train(run, tmp_path / "output")
+
+
 def test_a_refusal_leaves_the_folder_as_it_is(run, tmp_path):
     output = tmp_path / "output"
     train({**run, "epochs": 1}, output)
@@ -607,6 +615,14 @@ def test_command_line_trains_and_evaluates(run, tmp_path, capsys):
         ({"unit": {"output_dim": 8}}, ["unit lacks the key 'expand_dim'"]),
         ({"heads": 2}, ["heads is for transformer-xl, but model is 'lstm', leave it out"]),
         ({"model": "transformer-xl"}, ["hidden_size is for lstm and awd-lstm"]),
+        ({"hidden_size": 10**6}, ["hidden_size: 1000000 is greater than the maximum of 65536"]),
+        ({"layers": 10**9}, ["layers: 1000000000 is greater than the maximum of 1000"]),
+        ({"seed": 2**64}, ["seed: ", "is greater than the maximum of 4294967295"]),
+        ({"learning_rate": 1e308}, ["learning_rate: 1e+308 is greater than the maximum"]),
+        ({"gradient_clip": 10**400}, ["gradient_clip: ", "is greater than the maximum of 1000000"]),
+        ({"bptt": 10**30}, ["bptt: ", "is greater than the maximum of 2147483647"]),
+        ({"paper": 3}, ["paper is 3, expected string or null"]),
+        ({"paper": ["table1a/R3"]}, ["paper is ['table1a/R3'], expected string or null"]),
         ({"paper": "table1a/R9"}, ["the paper has no row 'table1a/R9', did you mean"]),
         (
             {"classifier": {"type": "adaptive"}},

@@ -21,7 +21,7 @@ def read_run(path: str | Path) -> dict[str, Any]:
 
 def complete_run(settings: Any, where: str) -> dict[str, Any]:
     """Fill in what the paper's row says, if one is named, then check; see `check_run`."""
-    if isinstance(settings, dict) and settings.get("paper") is not None:
+    if isinstance(settings, dict) and isinstance(settings.get("paper"), str):
         from onmt_define.lm.paper_runs import paper_run
         from onmt_define.paper.published import merge
 

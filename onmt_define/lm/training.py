@@ -20,7 +20,7 @@ from onmt_define.lm.evaluation import save_model, split_perplexity, write_record
 from onmt_define.lm.input_layers import describe_input_layer
 from onmt_define.lm.known_corpora import check_known_corpus
 from onmt_define.lm.lightning_module import LanguageModelTraining
-from onmt_define.lm.model import build_model, count_parameters
+from onmt_define.lm.model import LanguageModel, build_model, count_parameters
 from onmt_define.lm.optimizing import set_precision
 from onmt_define.lm.progress import Progress
 from onmt_define.lm.reporting import is_first_process, process_rank, report, send_lightning_to_log
@@ -77,7 +77,7 @@ def _train(
     folder = output / "checkpoints"
     path, first_step = _checkpoint_to_go_on_from(folder, settings)
     corpus = _open_texts(settings, output / "data")
-    model = build_model(settings, len(corpus.vocabulary))
+    model = _build(settings, len(corpus.vocabulary))
     parameters = count_parameters(model)
     if not is_first_process():
         torch.manual_seed(settings["seed"] + process_rank())  # other dropout than the first's
@@ -153,6 +153,18 @@ def _train(
     }
     save_model(output / "model.pt", model, settings, corpus.vocabulary)
     write_record(output / "record.json", record)
+
+
+def _build(settings: dict[str, Any], vocabulary_size: int) -> LanguageModel:
+    try:
+        return build_model(settings, vocabulary_size)
+    except RuntimeError as error:
+        if "can't allocate memory" not in str(error):
+            raise
+        raise UserError(
+            f"run {settings['run']}: there is no memory for a model of these sizes and "
+            f"{vocabulary_size:,} token types, expected smaller ones"
+        ) from error
 
 
 def _open_texts(settings: dict[str, Any], folder: Path) -> Corpus:
