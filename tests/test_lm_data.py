@@ -2,6 +2,7 @@
 
 import lzma
 import os
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -143,6 +144,18 @@ def test_damaged_ids_are_made_anew(write, tmp_path, name, damage):
     corpus = prepare_corpus(texts, folder)
     assert corpus.ids["valid"].tolist() == expected
     assert corpus.vocabulary == Vocabulary(["a", EOS, "b"])
+
+
+def test_no_room_for_the_ids_is_said(write, tmp_path):
+    texts = {"train": write("train", "a b\n" * 5000)}
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
+    try:
+        with pytest.raises(UserError, match="train.npy can't be written"):
+            prepare_corpus(texts, tmp_path / "data")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not (tmp_path / "data" / "train.npy").exists()
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "device"])

@@ -178,7 +178,9 @@ def prepare_corpus(
             complete_or_absent(folder / f"{split}.npy") as temporary,
             open(temporary, "wb") as file,
         ):
-            np.save(file, stream)
+            header = np.lib.format.header_data_from_array_1_0(stream)
+            np.lib.format.write_array_header_1_0(file, header)
+            file.write(stream.data)  # unlike np.save it says why it can't
     _write(description, json.dumps({**source, "vocabulary": checksum(words)}, indent=2) + "\n")
     return open_corpus(folder)
 

@@ -84,7 +84,7 @@ def _encode(text: Path, tokens: list[str], unknown: int, files: Path, log: Any) 
                 log(f"{text}: {len(lengths):,} lines turned into ids")
                 shown = time.monotonic()
     offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
-    offsets.tofile(files / "offsets")
+    (files / "offsets").write_bytes(offsets.tobytes())
     (files / "complete").touch()
 
 
