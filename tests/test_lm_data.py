@@ -151,7 +151,7 @@ def test_no_room_for_the_ids_is_said(write, tmp_path):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
     try:
-        with pytest.raises(UserError, match="train.npy can't be written"):
+        with pytest.raises(UserError, match=r"train\.npy can't be written"):
             prepare_corpus(texts, tmp_path / "data")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
