@@ -1,5 +1,6 @@
 """The checkpoints of a training: which are whole, which is newest, which can go."""
 
+import errno
 import re
 import sys
 import zipfile
@@ -36,6 +37,9 @@ class CheckpointFolder:
     def newest_valid(self) -> tuple[int, Path, dict[str, Any]] | None:
         """Step, path and content of the newest that can be read to its end.
 
+        One that this process may not or can't read now (no permission, a failing disk, too little
+        memory) isn't damaged for all that: the `OSError` comes out and nothing is deleted.
+
         Damaged ones are deleted, so that nothing else takes them for whole, and so is what a
         training that was killed while it saved left behind. Only its writer may call this.
         """
@@ -54,8 +58,12 @@ class CheckpointFolder:
                 if archive.testzip() is not None:
                     return None
             return self._read(path)
-        except (OSError, zipfile.BadZipFile, UserError):
+        except (zipfile.BadZipFile, UserError):
             return None
+        except OSError as error:
+            if error.errno == errno.EINVAL:  # a damaged index, which points before the beginning
+                return None
+            raise OSError(error.errno, error.strerror, str(path)) from error
 
     def prune(self, keep: int) -> None:
         """Delete all but the newest `keep`; none if that is -1, as OpenNMT-py has it."""

@@ -22,6 +22,7 @@ import torch
 import yaml
 from filelock import FileLock
 
+from onmt_define import checkpoint_folder
 from onmt_define.errors import UserError
 from onmt_define.lm import checkpoints as checkpoints_module
 from onmt_define.lm import lightning_module
@@ -347,6 +348,52 @@ def test_a_truncated_checkpoint_is_passed_over(run, tmp_path, capsys):
     weights, record = result(output)
     assert all(torch.equal(weights[name], expected_weights[name]) for name in weights)
     assert record == expected_record
+
+
+@pytest.mark.parametrize("reason", [PermissionError(13, "no", "x"), OSError(5, "I/O error")])
+def test_a_checkpoint_that_cannot_be_read_now_is_kept(run, tmp_path, monkeypatch, reason):
+    train({**run, "epochs": 1}, tmp_path / "output")
+    folder = tmp_path / "output" / "checkpoints"
+    before = checkpoints(folder)
+
+    def refuse(path):
+        raise reason
+
+    monkeypatch.setattr(checkpoint_folder.zipfile, "ZipFile", refuse)
+    with pytest.raises(OSError, match=reason.strerror):
+        train(run, tmp_path / "output")
+    assert checkpoints(folder) == before
+
+
+WITH_LITTLE_MEMORY = """
+import resource, sys
+from pathlib import Path
+from onmt_define.lm.checkpoints import lm_checkpoints
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 100_000_000,) * 2)
+try:
+    lm_checkpoints(Path(sys.argv[1])).newest_valid()
+except OSError as error:
+    sys.exit(f"{error.filename}: {error.strerror}")
+"""
+
+
+def test_a_checkpoint_for_which_memory_is_too_little_is_kept(tmp_path):
+    path = tmp_path / "step-000000001.ckpt"
+    torch.save({"language_model": {}, "weights": torch.zeros(100_000_000)}, path)
+    environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[1]), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", WITH_LITTLE_MEMORY, tmp_path]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.stderr == f"{path}: Cannot allocate memory\n"
+    assert path.exists()
+
+
+def test_a_file_of_another_kind_among_the_checkpoints_is_passed_over(run, tmp_path, capsys):
+    train(run, tmp_path / "output")
+    foreign = tmp_path / "output" / "checkpoints" / "step-000009999.ckpt"
+    torch.save({"weights": {}}, foreign)
+    train(run, tmp_path / "output")
+    assert f"{foreign} is damaged, going back" in capsys.readouterr().err
 
 
 def test_more_epochs_continue_but_other_settings_are_refused(run, tmp_path):
