@@ -194,7 +194,7 @@ def _checkpoint_to_go_on_from(folder: Path, settings: dict[str, Any]) -> tuple[P
     if found is None:
         return None, 0
     step, path, content = found
-    if "language_model" not in content:
+    if not isinstance(content, dict) or "language_model" not in content:
         raise UserError(
             f"{path} is no checkpoint of `onmt_define lm train`, expected only its own there; "
             "move it, or choose another output folder"
