@@ -57,13 +57,13 @@ def save_by_torch(content: Any, path: str | Path) -> None:
             raise
 
 
-def require_other_file(output: Path, *inputs: str | Path) -> None:
-    """Raise `UserError` for an output that is a folder or one of the models it is made of."""
+def require_other_file(output: Path, *inputs: str | Path, kind: str = "model") -> None:
+    """Raise `UserError` for an output that is a folder or one of the files it is made of."""
     if output.is_dir():
         raise UserError(f"--output is the folder {output}, expected a file in it")
     for path in inputs:
         if output.exists() and Path(path).exists() and output.samefile(path):
-            raise UserError(f"--output is the model {path} itself, expected another file")
+            raise UserError(f"--output is the {kind} {path} itself, expected another file")
 
 
 def _remove_what_killed_writers_left(final: Path) -> None:

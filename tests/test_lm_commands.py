@@ -3,6 +3,7 @@
 import copy
 import json
 import random
+import shutil
 import sys
 
 import pytest
@@ -180,6 +181,28 @@ def test_a_number_that_nothing_could_hold_is_named(command, tmp_path, words):
     status, printed = command(*words, "--output", tmp_path / "output")
     assert status == 2
     assert f"{words[-1]} is more than" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("output", "sentence"),
+    [
+        ("model.pt", "--output is the model model.pt itself, expected another file"),
+        ("test.txt", "--output is the text test.txt itself, expected another file"),
+        ("folder", "--output is the folder folder, expected a file in it"),
+        ("", "--output is the folder ., expected a file in it"),
+    ],
+)
+def test_an_evaluation_overwrites_neither_model_nor_text(
+    command, model, tmp_path, monkeypatch, output, sentence
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    shutil.copy(model[0], "model.pt")
+    (tmp_path / "test.txt").write_text("a a\n")
+    before = [(tmp_path / name).read_bytes() for name in ("model.pt", "test.txt")]
+    status, printed = command("evaluate", "model.pt", "test.txt", "--output", output)
+    assert (status, printed.err) == (2, f"error: {sentence}\n")
+    assert [(tmp_path / name).read_bytes() for name in ("model.pt", "test.txt")] == before
 
 
 @pytest.mark.parametrize("name", ["train", "evaluate"])

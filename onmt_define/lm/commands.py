@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from onmt_define.errors import UserError
+from onmt_define.files import require_other_file
 from onmt_define.lm.run_settings import complete_run
 
 SPLITS = ("train", "valid", "test")
@@ -201,6 +202,8 @@ def read_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def run_evaluation(arguments: argparse.Namespace) -> None:
     """Carry out `lm evaluate`."""
+    require_other_file(Path(arguments.output), arguments.model)
+    require_other_file(Path(arguments.output), arguments.text, kind="text")
     require_gpus(arguments.gpus)
     import torch
 
