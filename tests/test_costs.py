@@ -92,6 +92,9 @@ def test_only_what_was_asked_for_needs_room(config: dict, monkeypatch: pytest.Mo
     monkeypatch.setattr(costs.shutil, "disk_usage", lambda _: Usage(9 * GIB, 1, 7 * GIB))
     check_disk(config, "config.yaml", [f"{bpe}/vocabulary-separate.en"])
     check_disk(config, "config.yaml", ["data/ptb/raw/train.txt"])
+    folders = [each.folder for each in estimate(config).trainings]
+    settings = [f"{folder}/{name}" for folder in folders for name in ("train.yaml", "run.yaml")]
+    check_disk(config, "config.yaml", settings)
     one = ["results/paper/mt/define/seed1/model.pt"]
     check_disk(config, "config.yaml", one)
     with pytest.raises(UserError, match="GiB of disk are needed"):

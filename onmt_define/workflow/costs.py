@@ -117,7 +117,7 @@ def _disk(
         text += max(0, size - _bytes_in(raw))
         fetching = 2 * size + sum(one.size or 0 for one in archives)
         while_fetching = max(while_fetching, fetching - _bytes_in(raw) - _bytes_in(_fetched(raw)))
-    left = [each for each in trainings if not each.done and _is_planned(each.folder, outputs)]
+    left = [each for each in trainings if not each.done and _is_to_train(each, outputs)]
     end = text + sum(training.disk_at_end for training in left)
     peak = text + sum(training.disk_at_peak for training in left)
     return max(peak, while_fetching), end
@@ -125,6 +125,13 @@ def _disk(
 
 def _is_planned(folder: str | Path, outputs: Collection[str | Path] | None) -> bool:
     return outputs is None or any(Path(output).is_relative_to(folder) for output in outputs)
+
+
+def _is_to_train(training: Training, outputs: Collection[str | Path] | None) -> bool:
+    """Not where only its settings are written, or a finished model is used."""
+    return outputs is None or any(
+        Path(output) == training.folder / "model.pt" for output in outputs
+    )
 
 
 # --- Text ----------------------------------------------------------------------------------------
@@ -214,7 +221,7 @@ def _vocabularies(config: dict[str, Any], outputs: Collection[str | Path] | None
     unfinished = {
         one.name.rsplit(" seed ")[0]
         for one in _translations(config)
-        if not one.done and _is_planned(one.folder, outputs)
+        if not one.done and _is_to_train(one, outputs)
     }
     options = [training_options(config, run) for run in unfinished]
     packed = [each for each in options if each.get("training_loop") == "packed"]
