@@ -3,7 +3,7 @@
 
 def baseline_of(wildcards):
     """Run and seed that this one is compared with; none for the baseline itself."""
-    run = CONFIG["translation"]["baseline"]
+    run = TRANSLATION_RUNS[wildcards.run]["baseline"]
     if wildcards.run == run:
         return None
     seeds = TRANSLATION_RUNS[run]["seeds"]

@@ -121,6 +121,10 @@ def with_files(**files):
             changed(translation__baseline="stndard"),
             "translation.baseline is 'stndard', expected one of the runs: standard, define",
         ),
+        (
+            changed(translation__runs__1__baseline="stndard"),
+            "translation.runs[1].baseline is 'stndard', expected one of the runs: standard, define",
+        ),
         (changed(translation__averaging=-1), "averaging: -1 is less than the minimum of 0"),
         (changed(bpe__merges="many"), "bpe.merges is 'many', expected integer"),
         (changed(bpe__merges=2.0), "bpe.merges is 2.0, expected integer"),

@@ -406,6 +406,23 @@ def test_a_tilde_stands_for_the_home_folder(project, monkeypatch):
     assert planned.returncode == 0, planned.stderr + planned.stdout
 
 
+def test_a_run_can_be_tested_against_a_baseline_of_its_own(project):
+    config = configuration()
+    translation = config["translation"]
+    translation["runs"] = [{"name": name} for name in ("small", "narrow", "large", "deep")]
+    for run in translation["runs"][2:]:
+        run["baseline"] = "large"
+    save(project, config)
+    planned = snakemake(project, "--dry-run", "--printshellcmds", "--until", "score")
+    commands = [line for line in planned.stdout.splitlines() if "score.py" in line]
+    pairs = {
+        (run, *re.findall(r"--baseline-run (\w+)", command))
+        for command in commands
+        for run in re.findall(r"--hypothesis results/tiny/mt/(\w+)/", command)
+    }
+    assert pairs == {("small",), ("narrow", "small"), ("large",), ("deep", "large")}
+
+
 def test_text_can_be_prepared_where_there_is_no_gpu(project, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     save(project, {**configuration(), "allow_cpu": False})

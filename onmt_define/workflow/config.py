@@ -36,7 +36,7 @@ def complete_config(config: Any, where: str) -> dict[str, Any]:
     for kind in ("translation", "language_models"):
         _check_distinct_names(completed, kind, where)
     _check_compression(completed, where)
-    _check_baseline(completed["translation"], where)
+    _check_baselines(completed["translation"], where)
     return completed
 
 
@@ -142,13 +142,17 @@ def _check_downloads(config: dict[str, Any], where: str) -> None:
         raise UserError(f"{where}: {error}") from error
 
 
-def _check_baseline(translation: dict[str, Any], where: str) -> None:
+def _check_baselines(translation: dict[str, Any], where: str) -> None:
     names = [run["name"] for run in translation["runs"]]
-    if translation.setdefault("baseline", names[0]) not in names:
-        raise UserError(
-            f"{where}: translation.baseline is {translation['baseline']!r}, expected one of the "
-            f"runs: {', '.join(names)}"
-        )
+    of_all = translation.setdefault("baseline", names[0])
+    named = {"translation.baseline": of_all}
+    for index, run in enumerate(translation["runs"]):
+        named[f"translation.runs[{index}].baseline"] = run.setdefault("baseline", of_all)
+    for key, baseline in named.items():
+        if baseline not in names:
+            raise UserError(
+                f"{where}: {key} is {baseline!r}, expected one of the runs: {', '.join(names)}"
+            )
 
 
 def languages(config: dict[str, Any]) -> list[str]:
