@@ -1,5 +1,6 @@
 """Axes of the report's figures."""
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
@@ -42,4 +43,7 @@ def test_a_log_axis_has_three_numbers_at_least(lowest):
         _label_log_axis(axes, values)
         figure.canvas.draw()
         bottom, top = axes.get_ylim()
-        assert sum(bottom <= tick <= top for tick in axes.get_yticks()) >= 3, ratio
+        inside = [tick for tick in axes.get_yticks() if bottom <= tick <= top]
+        assert len(inside) >= 3, ratio
+        gaps = np.diff(np.log([bottom, *inside, top])) / np.log(top / bottom)
+        assert gaps.max() < 0.5, ratio

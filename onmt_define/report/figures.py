@@ -210,11 +210,13 @@ def _positive(point: dict, metric: str) -> bool:
 
 
 def _label_log_axis(axes: Axes, values: Sequence[float]) -> None:
-    """Plain numbers at 1, 2, 5 times powers of ten, or evenly where the range is narrow."""
+    """Plain numbers at 1, 2, 5 times powers of ten, at more where the range is narrow."""
     ratio = max(values) / min(values)
     locator: Locator
-    if ratio < 8:
+    if ratio < 3:
         locator = MaxNLocator(7, steps=_STEPS)
+    elif ratio < 8:  # even steps would leave the lower half without a number
+        locator = LogLocator(subs=(1, 1.5, 2, 3, 4, 5, 6, 8), numticks=8)
     else:
         locator = LogLocator(subs=(1, 2, 5) if ratio < 1000 else (1,), numticks=8)
     axes.yaxis.set_major_locator(locator)
