@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from onmt_define.opennmt.packed_training.attention import PaddedAttention, flash_attention
 from onmt_define.opennmt.packed_training.batches import PackedBatch, Side
+from onmt_define.opennmt.packed_training.loss import cross_entropy
 
 Attention = Callable[..., Tensor]
 
@@ -44,7 +45,7 @@ class PackedModel(nn.Module):
         self.model = model
         self.compute_dtype = compute_dtype
         self.label_smoothing, self.padding = label_smoothing, padding
-        self._flash = flash
+        self._flash, self._compiled = flash, compiled
 
         def part(function: Callable[..., Any]) -> Callable[..., Any]:
             return torch.compile(function, dynamic=False) if compiled else function
@@ -92,6 +93,8 @@ class PackedModel(nn.Module):
         self, layer_norm: nn.Module, classifier: nn.Module, hidden: Tensor, labels: Tensor
     ) -> tuple[Tensor, Tensor]:
         scores = classifier(layer_norm(hidden))
+        if not self._compiled:
+            return cross_entropy(scores.float(), labels, self.padding, self.label_smoothing)
         loss = functional.cross_entropy(
             scores.float(),
             labels,
