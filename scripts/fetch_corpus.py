@@ -20,9 +20,6 @@ def main() -> None:
     parser.add_argument("--name", required=True, help="the corpus, e.g. multi30k, wmt14, ptb")
     parser.add_argument("--output", required=True, help="folder for the raw text")
     parser.add_argument(
-        "--languages", nargs=2, metavar=("SOURCE", "TARGET"), help="checked against the corpus"
-    )
-    parser.add_argument(
         "--test-sets", nargs="+", metavar="NAME", help="which test sets (default: all its own)"
     )
     parser.add_argument("--mirror", help="folder or URL to take every file from, and nowhere else")
@@ -33,7 +30,6 @@ def main() -> None:
         provenance = fetch_corpus(
             arguments.name,
             arguments.output,
-            languages=arguments.languages,
             test_sets=arguments.test_sets,
             mirror=arguments.mirror,
         )

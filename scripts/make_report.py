@@ -2,7 +2,7 @@
 
 Example:
     python scripts/make_report.py --config results/demo/config.yaml --results results/demo \\
-        --output results/demo/report --provenance data/demo/provenance.json
+        --output results/demo/report
 
 Inputs:
     --config      the resolved config: name, translation and language-model runs with their seeds,

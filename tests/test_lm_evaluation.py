@@ -9,7 +9,7 @@ import torch
 from onmt_define.errors import UserError
 from onmt_define.lm.dynamic_evaluation import DynamicEvaluation
 from onmt_define.lm.evaluation import perplexity
-from onmt_define.lm.model import build_model
+from onmt_define.lm.model import Reading, build_model
 from onmt_define.lm.neural_cache import NeuralCache
 
 V, EOS = 20, 3
@@ -151,3 +151,25 @@ def test_cache_and_dynamic_evaluation_help_on_a_text_that_repeats_itself():
 def test_numbers_that_make_no_sense_are_refused(make, sentence):
     with pytest.raises(UserError, match=sentence):
         make()
+
+
+class EveryTokenOnce(torch.nn.Module):
+    """Costs 1 nat a token; its weight's gradient says how often each token was learned from."""
+
+    def __init__(self, tokens):
+        super().__init__()
+        self.context = torch.nn.Identity()
+        self.weight = torch.nn.Parameter(torch.zeros(tokens, dtype=torch.float64))
+
+    def forward(self, tokens, targets, state):
+        losses = 1 + self.weight[targets]
+        return Reading(losses, None, 0.0, losses[..., None])
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 5])
+def test_dynamic_evaluation_learns_from_nothing_that_is_yet_to_be_scored(batch_size):
+    """A token that was learned from costs less than 1 nat when it is scored after that."""
+    ids = np.arange(11_000)
+    model = EveryTokenOnce(len(ids))
+    value = perplexity(model, ids, 0, batch_size, dynamic=DynamicEvaluation(0.1))
+    assert value == pytest.approx(math.e, rel=1e-12)

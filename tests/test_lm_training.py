@@ -33,7 +33,7 @@ from onmt_define.lm.commands import add_commands, require_gpus
 from onmt_define.lm.evaluation import load_model, save_model
 from onmt_define.lm.graphed_gradients import Recorder
 from onmt_define.lm.loss_watch import LossWatch
-from onmt_define.lm.run_settings import check_run, read_run
+from onmt_define.lm.run_settings import check_run, complete_run
 from onmt_define.lm.training import train
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "train_language_model.py"
@@ -670,29 +670,25 @@ def test_command_line_trains_and_evaluates(run, tmp_path, capsys):
         ),
     ],
 )
-def test_a_bad_run_file_is_refused_in_one_sentence(run, tmp_path, changes, parts):
-    path = tmp_path / "run.yaml"
-    path.write_text(yaml.safe_dump({**run, **changes}))
+def test_a_bad_run_file_is_refused_in_one_sentence(run, changes, parts):
     with pytest.raises(UserError) as error:
-        read_run(path)
-    for part in [str(path), *parts]:
+        complete_run({**run, **changes}, "my/run.yaml")
+    for part in ["my/run.yaml", *parts]:
         assert part in str(error.value)
 
 
-def test_a_missing_key_is_named(run, tmp_path):
+def test_a_missing_key_is_named(run):
     del run["bptt"]
-    (tmp_path / "run.yaml").write_text(yaml.safe_dump(run))
     with pytest.raises(UserError, match="'bptt'"):
-        read_run(tmp_path / "run.yaml")
+        complete_run(run, "run.yaml")
 
 
-def test_defaults_are_filled_in(run, tmp_path):
+def test_defaults_are_filled_in(run):
     defaults = {"min_count": 1, "classifier": None, "weight_decay": 0, "precision": "float32"}
     defaults |= {"schedule": "epochs", "average_after": None, "vocabulary_size": None}
     for key in defaults:
         run.pop(key)
-    (tmp_path / "run.yaml").write_text(yaml.safe_dump(run))
-    settings = read_run(tmp_path / "run.yaml")
+    settings = complete_run(run, "run.yaml")
     classifier = {"type": "softmax", "tied": True, "cutoffs": [], "factor": 1, "bias": True}
     assert settings == {**run, **defaults, "classifier": classifier}
     assert "input_dropout" not in settings  # an AWD-LSTM's

@@ -1,7 +1,6 @@
 """`onmt_define compress`: a trained model with codes in place of its vectors."""
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from onmt_define.lm.commands import positive
@@ -63,9 +62,10 @@ def add_commands(subparsers: Any) -> None:
 def run_compress(arguments: argparse.Namespace) -> None:
     """Carry out `compress`."""
     from onmt_define.compression.model_file import compress_file
-    from onmt_define.compression.record import describe, write_record
+    from onmt_define.compression.record import describe, record_path, write_record
     from onmt_define.compression.scoring import check_files, score
 
+    record_file = record_path(arguments.output)
     if arguments.score:
         check_files(arguments.model, arguments.score)
     record = compress_file(
@@ -78,5 +78,5 @@ def run_compress(arguments: argparse.Namespace) -> None:
     )
     if arguments.score:
         record["score"] = score(arguments.model, arguments.output, arguments.score)
-    write_record(Path(arguments.output).with_suffix(".json"), record)
+    write_record(record_file, record)
     print(describe(record))

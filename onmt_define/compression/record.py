@@ -4,7 +4,32 @@ import json
 from pathlib import Path
 from typing import Any
 
+from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
+
+
+def record_path(model: str | Path) -> Path:
+    """The record of a compressed model, beside it.
+
+    Raises:
+        UserError: the model would lie there itself, or another record does.
+    """
+    path = Path(model).with_suffix(".json")
+    if path == Path(model):
+        raise UserError(f"--output is {model}, but there its record is kept; expected a .pt file")
+    if path.exists() and _kind(path) != "compression":
+        raise UserError(
+            f"--output is {model}, but its record would replace {path}; expected another name"
+        )
+    return path
+
+
+def _kind(path: Path) -> Any:
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return content.get("kind") if isinstance(content, dict) else None
 
 
 def write_record(path: Path, record: dict[str, Any]) -> None:

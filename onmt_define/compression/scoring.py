@@ -88,18 +88,13 @@ def _perplexity(path: str | Path, text: str) -> tuple[float, float]:
 
 def _bleu(model: str | Path, source: str, reference: str) -> tuple[float, float]:
     """BLEU, and milliseconds for `SENTENCES_A_BATCH` sentences."""
-    # OpenNMT-py drops blank lines, which would shift every line after them.
-    pairs = [
-        pair for pair in zip(_lines(source), _lines(reference), strict=True) if pair[0].strip()
-    ]
     with tempfile.TemporaryDirectory() as folder:
-        filled, output = Path(folder) / "source", Path(folder) / "translations"
-        filled.write_text("".join(f"{line}\n" for line, _ in pairs), encoding="utf-8")
+        output = Path(folder) / "translations"
         command = (sys.executable, "-m", "onmt_define.opennmt", "translate", "-model", str(model))
         options = ("-batch_size", str(SENTENCES_A_BATCH), "-report_time")
         device = ("-gpu", "0") if torch.cuda.is_available() else ()
         finished = subprocess.run(
-            [*command, "-src", str(filled), "-output", str(output), *options, *device],
+            [*command, "-src", str(source), "-output", str(output), *options, *device],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -109,7 +104,8 @@ def _bleu(model: str | Path, source: str, reference: str) -> tuple[float, float]
             raise UserError(f"translating {source} with {model} failed: {last}")
         translations = [_whole_words(line) for line in _lines(output)]
     bleu = BLEU(tokenize="none", force=True)
-    value = bleu.corpus_score(translations, [[_whole_words(line) for _, line in pairs]]).score
+    references = [_whole_words(line) for line in _lines(reference)]
+    value = bleu.corpus_score(translations, [references]).score
     return value, SENTENCES_A_BATCH * _milliseconds_a_sentence(finished.stdout)
 
 

@@ -80,8 +80,10 @@ def perplexity(
             if cache:
                 losses = cache.mix(losses, reading.hidden.detach(), targets_here)
             total += (losses.double().cpu() * scored[part]).sum().item()
-            if dynamic:
-                state = dynamic.learn(model, reading.losses.mean(), state)
+            # What is read a second time, to begin a piece with, is neither scored nor learned.
+            if dynamic and (counted := scored[part].sum()):
+                counts = scored[part].to(reading.losses)
+                state = dynamic.learn(model, (reading.losses * counts).sum() / counted, state)
     return math.exp(total / len(ids)) if total / len(ids) < 700 else math.inf
 
 

@@ -12,13 +12,6 @@ from onmt_define.errors import UserError
 SCHEMA = Path(__file__).with_name("run.schema.yaml")
 
 
-def read_run(path: str | Path) -> dict[str, Any]:
-    """Read a run file; see `complete_run`."""
-    from onmt_define.schema import load_yaml
-
-    return complete_run(load_yaml(path), str(path))
-
-
 def complete_run(settings: Any, where: str) -> dict[str, Any]:
     """Fill in what the paper's row says, if one is named, then check; see `check_run`."""
     if isinstance(settings, dict) and isinstance(settings.get("paper"), str):

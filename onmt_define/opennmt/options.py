@@ -116,9 +116,9 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
         "training_loop",
         default="stock",
         choices=("stock", PACKED),
-        help="'packed' trains Transformers several times faster: sentences lie end to end without "
-        "padding, texts are read as ids from disk, and nothing waits for the GPU. batch_size is "
-        "then the tokens of the longer side. 'stock' is OpenNMT-py's own loop.",
+        help="'packed' trains Transformers faster, many times on a GPU: sentences lie end to end "
+        "without padding, texts are read as ids from disk, and nothing waits for the GPU. "
+        "batch_size is then the tokens of the longer side. 'stock' is OpenNMT-py's own loop.",
     )
     add(
         "compute_dtype",

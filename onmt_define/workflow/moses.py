@@ -7,7 +7,7 @@ import re
 
 from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-from onmt_define.workflow.parallel_text import FEATURE_SEPARATOR
+from onmt_define.opennmt.texts import FEATURE_SEPARATOR
 
 # Control characters and the line and paragraph separators, which some program may break lines at.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")

@@ -27,6 +27,7 @@ NO_FEATURES = "the workflow's text has no word features"
 ONE_LINE_EACH = "the workflow scores one translation a line, and nothing beside it"
 # Refused with any value but OpenNMT-py's own default.
 UNFIT_FOR_TRAINING = {
+    "early_stopping": "a training there ends at train_steps",
     "model_task": "the workflow trains translation models",
     "n_sample": "OpenNMT-py would write samples and not train",
     "save_format": "the workflow keeps a checkpoint in one file",
@@ -79,10 +80,6 @@ def _check_training_combinations(opt: Any) -> None:
         refuse_unsupported(Namespace(**{**vars(opt), "data": {}}))
     if opt.keep_checkpoint == 0:
         raise UserError("keep_checkpoint is 0, expected at least 1, or -1 to keep all")
-    if opt.decay_method in ("noam", "noamwd") and opt.warmup_steps == 0:
-        raise UserError(
-            f"warmup_steps is 0, expected at least 1 with decay_method {opt.decay_method}"
-        )
     if opt.share_embeddings and not opt.share_vocab:
         raise UserError("share_embeddings is true, but needs share_vocab: true")
 

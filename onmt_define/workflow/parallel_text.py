@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
+from onmt_define.opennmt.texts import FEATURE_SEPARATOR
 
-FEATURE_SEPARATOR = "\uffe8"  # OpenNMT-py takes it for the mark between a word and its features
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _TEST_SET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # as in config.schema.yaml
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-SECONDS_BETWEEN_LINES = 10.0
+from onmt_define.progress_line import SECONDS_BETWEEN_LINES
 
 
 @contextmanager

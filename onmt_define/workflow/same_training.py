@@ -10,7 +10,7 @@ from onmt_define.settings_difference import first_difference
 
 CHANGEABLE_SETTINGS = {
     *("train_steps", "valid_steps", "save_checkpoint_steps", "keep_checkpoint", "report_every"),
-    *("valid_batch_size", "early_stopping", "num_workers", "prefetch_factor", "bucket_size"),
+    *("valid_batch_size", "num_workers", "prefetch_factor", "bucket_size"),
     *("save_model", "packed_data"),
 }
 """What may be changed before going on: it is about where, how long and how often."""

@@ -39,7 +39,6 @@ class _Text:
 def fetch_corpus(
     name: str,
     output_dir: str | Path,
-    languages: Sequence[str] | None = None,
     test_sets: Sequence[str] | None = None,
     mirror: str | None = None,
     sources: Path | None = None,
@@ -47,7 +46,7 @@ def fetch_corpus(
     """Write the raw text of corpus `name` and return what provenance.json beside it says.
 
     A parallel corpus becomes {train,valid,<test set>}.{en,de}, whichever of its languages the run
-    translates from; `languages`, when given, is only checked. A corpus for language models becomes
+    translates from. A corpus for language models becomes
     {train,valid,test}.txt. `test_sets` are all the corpus's own when None. With `mirror`, a local
     folder or URL, nothing is asked from anywhere else; for its layout see `downloads.at_mirror`.
     A member of an archive may lie there unpacked too (`wikitext-2/wiki.train.tokens`).
@@ -60,10 +59,6 @@ def fetch_corpus(
     catalogue = yaml.safe_load((sources or SOURCES).read_text(encoding="utf-8"))
     corpus = _look_up(catalogue["corpora"], name, "corpus")
     sides = corpus["sides"]
-    if languages is not None and _PLAIN_TEXT_SIDE not in sides and set(languages) != set(sides):
-        raise UserError(
-            f"corpus {name} is in {' and '.join(sides)}, not in {' and '.join(languages)}"
-        )
     splits = _splits(catalogue, name, corpus, test_sets)
     output = Path(output_dir)
     output.parent.mkdir(parents=True, exist_ok=True)

@@ -43,19 +43,15 @@ def translate(
     Raises:
         UserError: if OpenNMT-py fails or returns another number of lines.
     """
-    lines = Path(source).read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    # OpenNMT-py drops blank lines, which would shift every line after them.
-    filled = [index for index, line in enumerate(lines) if line.strip()]
-    translations = [""] * len(lines)
-    if filled:
-        encoded = _run_opennmt(
-            model, [lines[index] for index in filled], decoding_path, gpus, log_path
-        )
-        plain = detokenise((decode_bpe(line) for line in encoded), language)
-        for index, line in zip(filled, plain, strict=True):
-            translations[index] = line
+    encoded = _run_opennmt(model, source, decoding_path, gpus, log_path)
+    translations = detokenise((decode_bpe(line) for line in encoded), language)
     with complete_or_absent(output) as temporary:
         temporary.write_text("".join(f"{line}\n" for line in translations), encoding="utf-8")
+
+
+def read_lines(path: str | Path) -> list[str]:
+    """The lines of a text; a line ends at a line feed and nowhere else."""
+    return Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
 
 def decode_bpe(line: str) -> str:
@@ -65,7 +61,7 @@ def decode_bpe(line: str) -> str:
 
 def _run_opennmt(
     model: str | Path,
-    lines: list[str],
+    source: str | Path,
     decoding_path: str | Path,
     gpus: int,
     log_path: str | Path,
@@ -77,8 +73,7 @@ def _run_opennmt(
         open(log_path, "w", encoding="utf-8") as log,
         lease(int(use_gpu), job, Path(log_path).with_name("gpus.tsv")),
     ):
-        source, hypothesis, config = (Path(folder) / name for name in ("src", "hyp", "config.yaml"))
-        source.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        hypothesis, config = Path(folder) / "hyp", Path(folder) / "config.yaml"
         options: dict[str, Any] = {
             **load_yaml(decoding_path),
             "model": str(model),
@@ -94,10 +89,10 @@ def _run_opennmt(
         ).returncode
         if status != 0:
             raise UserError(f"translating with {model} ended with status {status}; see {log_path}")
-        text = hypothesis.read_text(encoding="utf-8")
-    translations = text.removesuffix("\n").split("\n")
-    if len(translations) != len(lines):
+        translations = read_lines(hypothesis)
+    lines = len(read_lines(source))
+    if len(translations) != lines:
         raise UserError(
-            f"{model} gave {len(translations)} translations for {len(lines)} lines; see {log_path}"
+            f"{model} gave {len(translations)} translations for {lines} lines; see {log_path}"
         )
     return translations

@@ -121,3 +121,20 @@ def test_what_can_not_be_compressed(trained, compressed, command, tmp_path):
     status, printed = command("compress", model, "-o", model)
     assert status == 2
     assert "--output is the model" in printed
+
+
+@pytest.mark.parametrize("there", ['{"kind": "translation"}', "[1]", "no JSON"])
+def test_a_record_of_something_else_is_not_replaced(compressed, command, tmp_path, there):
+    (tmp_path / "record.json").write_text(there)
+    status, printed = command("compress", compressed, "-o", tmp_path / "record.pt")
+    assert (status, len(printed.splitlines())) == (2, 1), printed
+    assert "its record would replace" in printed
+    assert (tmp_path / "record.json").read_text() == there
+    assert not (tmp_path / "record.pt").exists()
+
+
+def test_a_model_is_not_written_where_its_record_goes(compressed, command, tmp_path):
+    status, printed = command("compress", compressed, "-o", tmp_path / "model.json")
+    assert (status, len(printed.splitlines())) == (2, 1), printed
+    assert "but there its record is kept; expected a .pt file" in printed
+    assert not list(tmp_path.iterdir())

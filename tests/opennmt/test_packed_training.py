@@ -3,11 +3,15 @@
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
+from onmt_define.errors import UserError
 from onmt_define.opennmt.checkpoint_files import load
+from onmt_define.opennmt.packed_training.token_files import open_token_file
+from onmt_define.opennmt.texts import NOT_BLANK
 
 PACKED = ("-training_loop", "packed", "-batch_type", "tokens", "-batch_size", "100")
 NO_DROPOUT = ("-dropout", "0", "-attention_dropout", "0")
@@ -150,3 +154,14 @@ def test_sides_of_different_length_get_a_sentence(train_on):
     text, output = train_on(b"w1 w2\n" * 7)
     assert f"{text} has 7 lines and " in output
     assert "line by line they belong together" in output
+
+
+def test_ids_made_with_blank_lines_are_not_taken_where_those_are_an_error(tmp_path):
+    (tmp_path / "text").write_text("a b\n\nb\n")
+    vocabulary = SimpleNamespace(ids_to_tokens=["<unk>", "a", "b"], default_id=0)
+    opened = "data.x.path_src", tmp_path / "text", vocabulary, tmp_path / "ids", print
+    assert open_token_file(*opened).lengths.tolist() == [2, 0, 1]
+    with pytest.raises(UserError, match="line 2 is blank, expected"):
+        open_token_file(*opened, NOT_BLANK)
+    (tmp_path / "text").write_text("a b\nb\n")
+    assert open_token_file(*opened, NOT_BLANK).lengths.tolist() == [2, 1]

@@ -3,7 +3,7 @@
 Sentences come in a random order, new in every epoch, and are cut into batches greedily: a batch
 ends before the sentence that would not fit. A position in that stream is the number of sentences
 before it, so that a training goes on at the very sentence where it stopped, also with another
-batch size or number of GPUs.
+batch size or number of GPUs, as long as the same sentences fit into a batch.
 """
 
 import math

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from filelock import FileLock
 
-from onmt_define.opennmt.texts import LineCheck, count_lines
+from onmt_define.opennmt.texts import NOT_BLANK, LineCheck, count_lines
 from onmt_define.progress_line import SECONDS_BETWEEN_LINES
 
 LINES_AT_ONCE = 20_000
@@ -58,7 +58,11 @@ def open_token_file(
             _encode(Path(text), tokens, vocabulary.default_id, files, log)
     dtype = np.min_scalar_type(len(tokens))
     ids = np.memmap(files / "ids", dtype, "r") if (files / "ids").stat().st_size else np.empty(0)
-    return TokenFile(ids, np.fromfile(files / "offsets", np.int64))
+    token_file = TokenFile(ids, np.fromfile(files / "offsets", np.int64))
+    # The ids may be those of a training that allowed blank lines.
+    if NOT_BLANK in checks and not token_file.lengths.all():
+        count_lines(option, text, NOT_BLANK)
+    return token_file
 
 
 def _key(text: Path, tokens: list[str]) -> str:
