@@ -43,7 +43,12 @@ def translate(
     Raises:
         UserError: if OpenNMT-py fails or returns another number of lines.
     """
+    lines = len(read_lines(source))
     encoded = _run_opennmt(model, source, decoding_path, gpus, log_path)
+    if len(encoded) != lines:
+        raise UserError(
+            f"{model} gave {len(encoded)} translations for {lines} lines; see {log_path}"
+        )
     translations = detokenise((decode_bpe(line) for line in encoded), language)
     with complete_or_absent(output) as temporary:
         temporary.write_text("".join(f"{line}\n" for line in translations), encoding="utf-8")
@@ -89,10 +94,4 @@ def _run_opennmt(
         ).returncode
         if status != 0:
             raise UserError(f"translating with {model} ended with status {status}; see {log_path}")
-        translations = read_lines(hypothesis)
-    lines = len(read_lines(source))
-    if len(translations) != lines:
-        raise UserError(
-            f"{model} gave {len(translations)} translations for {lines} lines; see {log_path}"
-        )
-    return translations
+        return read_lines(hypothesis)
