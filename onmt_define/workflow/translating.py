@@ -55,7 +55,7 @@ def translate(
 
 
 def read_lines(path: str | Path) -> list[str]:
-    """The lines of a text; a line ends at a line feed and nowhere else."""
+    """The lines of a text, without their ends."""
     return Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
 
 
