@@ -274,6 +274,15 @@ def test_other_settings_for_a_training_that_was_begun_have_no_plan(config: dict)
         plan(config)
 
 
+def test_fewer_steps_than_were_trained_have_no_plan(config: dict) -> None:
+    sparse("results/paper/mt/define/seed1/checkpoints/checkpoint_step_60000.pt")
+    config["translation"]["training"] |= {"train_steps": 60_000, "save_checkpoint_steps": 2000}
+    assert plan(config)
+    config["translation"]["training"]["train_steps"] -= 2000
+    with pytest.raises(UserError, match=r"define/seed1 is at step 60000, but .* train_steps: 580"):
+        plan(config)
+
+
 def test_options_left_at_their_defaults(config: dict) -> None:
     """Every run, not its plan alone, asks for these figures before it starts."""
     given = costs.estimate(complete_config(config, "config.yaml"))

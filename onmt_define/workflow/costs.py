@@ -26,6 +26,7 @@ from onmt_define.workflow.plan import (
     translation_settings,
     user_files,
 )
+from onmt_define.workflow.same_training import newest_step
 from onmt_define.workflow.sources import download_sizes, training_lines
 
 GIB = 2**30
@@ -259,7 +260,7 @@ def _translations(config: dict[str, Any]) -> Iterator[Training]:
         hours_a_step = _tokens_a_step(options) / speed / 3600
         for seed in run["seeds"]:
             place = Path(translation_folder(config, run["name"], seed))
-            there, step = _bytes_in(place), min(_newest_step(place), options["train_steps"])
+            there, step = _bytes_in(place), min(newest_step(place), options["train_steps"])
             end, peak = (
                 (tables + at_work) * (kept * BYTES_A_WEIGHT_WITH_ADAM + models * BYTES_A_WEIGHT)
                 for kept in _checkpoints(options)
@@ -292,13 +293,6 @@ def _checkpoints(options: dict[str, Any]) -> tuple[int, int]:
         saved = max(1, options["train_steps"] // options.get("save_checkpoint_steps", 5000))
         return saved, saved
     return kept, kept + 1  # the newest is saved before the oldest goes
-
-
-def _newest_step(folder: Path) -> int:
-    """Step of the newest checkpoint that `onmt_train` left, 0 without any."""
-    names = [path.name for path in (folder / "checkpoints").glob("checkpoint_step_*.pt")]
-    steps = [re.fullmatch(r"checkpoint_step_(\d+)\.pt", name) for name in names]
-    return max((int(step[1]) for step in steps if step), default=0)
 
 
 def _weights(options: dict[str, Any], vocabulary: int) -> tuple[int, int]:
