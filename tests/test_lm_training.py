@@ -28,7 +28,7 @@ from onmt_define.lm import checkpoints as checkpoints_module
 from onmt_define.lm import lightning_module
 from onmt_define.lm import training as training_module
 from onmt_define.lm.batches import BpttBatches
-from onmt_define.lm.checkpoints import lm_checkpoints
+from onmt_define.lm.checkpoint_files import lm_checkpoints
 from onmt_define.lm.commands import add_commands, require_gpus
 from onmt_define.lm.evaluation import load_model, save_model
 from onmt_define.lm.graphed_gradients import Recorder
@@ -368,7 +368,7 @@ def test_a_checkpoint_that_cannot_be_read_now_is_kept(run, tmp_path, monkeypatch
 WITH_LITTLE_MEMORY = """
 import resource, sys
 from pathlib import Path
-from onmt_define.lm.checkpoints import lm_checkpoints
+from onmt_define.lm.checkpoint_files import lm_checkpoints
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 100_000_000,) * 2)
 try:

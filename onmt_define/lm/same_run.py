@@ -12,25 +12,39 @@ CHANGEABLE_SETTINGS = {"epochs", "save_every", "evaluation_memory", "compile", *
 """Settings that may change before going on from a checkpoint; texts are compared by content."""
 
 
-def check_same_run(path: Path, saved: dict[str, Any], settings: dict[str, Any]) -> None:
+EXPECTED = "expected the same, or another output folder"
+
+
+def check_same_run(path: Path, checkpoint: Any, settings: dict[str, Any]) -> None:
     """Raise `UserError`, showing the difference, if a checkpoint was made otherwise.
 
     Reads the texts themselves: what the run's folder has made of its own is kept in a refusal.
     """
-    expected = "expected the same, or another output folder"
-    if changed := first_difference(saved["settings"], settings, CHANGEABLE_SETTINGS):
-        key, before, now = changed
-        raise UserError(f"{path} was made with {key}: {before}, but the run says {now}; {expected}")
+    check_same_settings(path, checkpoint, settings)
+    saved = checkpoint["language_model"]
     for split in SPLITS:
         require_text(settings[split])
         if checksum(settings[split]) == saved["checksums"][split]:
             continue
         if split == "train" and (difference := _vocabulary_difference(saved, settings)):
-            raise UserError(f"{path} was made with another vocabulary: {difference}; {expected}")
+            raise UserError(f"{path} was made with another vocabulary: {difference}; {EXPECTED}")
         raise UserError(
             f"{path} was made with another {split} text than {settings[split]}; expected the "
             "same text, or another output folder"
         )
+
+
+def check_same_settings(path: Path, checkpoint: Any, settings: dict[str, Any]) -> None:
+    """The part of `check_same_run` for which the texts needn't be there yet."""
+    if not isinstance(checkpoint, dict) or "language_model" not in checkpoint:
+        raise UserError(
+            f"{path} is no checkpoint of `onmt_define lm train`, expected only its own there; "
+            "move it, or choose another output folder"
+        )
+    saved = checkpoint["language_model"]
+    if changed := first_difference(saved["settings"], settings, CHANGEABLE_SETTINGS):
+        key, before, now = changed
+        raise UserError(f"{path} was made with {key}: {before}, but the run says {now}; {EXPECTED}")
 
 
 def _vocabulary_difference(saved: dict[str, Any], settings: dict[str, Any]) -> str | None:
