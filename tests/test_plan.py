@@ -344,6 +344,19 @@ def test_other_settings_for_a_language_model_have_no_plan(
     check(config)
 
 
+def test_fewer_epochs_than_a_language_model_has_done_have_no_plan(
+    language_model: tuple[dict, Path],
+) -> None:
+    config, folder = language_model
+    before = content_of(folder)
+    config["language_models"]["training"]["epochs"] = 1
+    with pytest.raises(UserError, match=r"seed2/.* is of epoch 2, but the run says epochs: 1; ex"):
+        plan(config)
+    assert content_of(folder) == before
+    config["language_models"]["training"]["epochs"] = 3
+    check(config)
+
+
 def test_another_text_for_a_language_model_has_no_plan(language_model: tuple[dict, Path]) -> None:
     config, _ = language_model
     Path("valid.txt").write_text("red\n")

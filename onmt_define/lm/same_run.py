@@ -9,8 +9,8 @@ from onmt_define.lm.data import SPLITS, build_vocabulary, checksum, require_text
 from onmt_define.settings_difference import first_difference
 
 CHANGEABLE_SETTINGS = {"epochs", "save_every", "evaluation_memory", "compile", *SPLITS}
-"""Settings that may change before going on from a checkpoint; texts are compared by content."""
-
+"""Settings that may change before going on from a checkpoint; texts are compared by content, and
+there can't be fewer epochs than are begun."""
 
 EXPECTED = "expected the same, or another output folder"
 
@@ -45,6 +45,13 @@ def check_same_settings(path: Path, checkpoint: Any, settings: dict[str, Any]) -
     if changed := first_difference(saved["settings"], settings, CHANGEABLE_SETTINGS):
         key, before, now = changed
         raise UserError(f"{path} was made with {key}: {before}, but the run says {now}; {EXPECTED}")
+    place = saved["batches"]
+    begun = place["epoch"] + (place["position"] > 0)
+    if settings["epochs"] < begun:
+        raise UserError(
+            f"{path} is of epoch {begun}, but the run says epochs: {settings['epochs']}; expected "
+            f"at least {begun}, or another output folder"
+        )
 
 
 def _vocabulary_difference(saved: dict[str, Any], settings: dict[str, Any]) -> str | None:
