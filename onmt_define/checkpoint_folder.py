@@ -5,6 +5,7 @@ import re
 import sys
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,16 @@ class CheckpointFolder:
                 return step, path, content
             path.unlink()
             print(f"{path} is damaged, going back to the checkpoint before it", file=sys.stderr)
+        return None
+
+    def newest_readable(self) -> tuple[int, Path, dict[str, Any]] | None:
+        """The same at a glance, for those who don't write here: nothing is deleted.
+
+        Not all of a file is read, so one damaged within may pass for whole.
+        """
+        for step, path in self.by_step():
+            with suppress(UserError):
+                return step, path, self._read(path)
         return None
 
     def _read_whole(self, path: Path) -> dict[str, Any] | None:

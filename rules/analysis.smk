@@ -23,7 +23,7 @@ rule correlation:
 def texts_to_score(wildcards):
     """What a compressed model is scored on: the last test set, in the model's own tokens."""
     if wildcards.kind == "lm":
-        return language_model_texts(wildcards)[-1:]
+        return language_model_texts(CONFIG, wildcards.run)[-1:]
     return [f"{BPE}/{CONFIG['test_sets'][-1]}.{language}" for language in LANGUAGES]
 
 

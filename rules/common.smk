@@ -24,6 +24,7 @@ from onmt_define.workflow.plan import (
     check_options,
     check_user_files,
     language_model_settings,
+    language_model_texts,
     training_options,
     translation_settings,
     user_files,

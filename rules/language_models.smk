@@ -3,20 +3,6 @@
 LM_RUN = f"{RESULTS}/lm/{{run}}/seed{{seed}}"
 
 
-def language_model_texts(wildcards):
-    """Training, validation and test text: a download, files, or a side of the parallel text."""
-    corpus = LANGUAGE_MODEL_RUNS[wildcards.run]["corpus"]
-    if "download" in corpus:
-        return [
-            f"data/{corpus['download']}/raw/{split}.txt"
-            for split in ("train", "valid", "test")
-        ]
-    if "files" in corpus:
-        return [corpus["files"][split] for split in ("train", "valid", "test")]
-    splits = ("train", "valid", CONFIG["test_sets"][0])
-    return [f"{CLEAN}/{split}.{corpus['language']}" for split in splits]
-
-
 rule language_model_config:
     output:
         f"{LM_RUN}/run.yaml",
@@ -24,12 +10,7 @@ rule language_model_config:
         f"{RESULTS}/logs/language_model_config_{{run}}_seed{{seed}}.log",
     params:
         settings=lambda wildcards: json.dumps(
-            language_model_settings(
-                CONFIG,
-                wildcards.run,
-                int(wildcards.seed),
-                language_model_texts(wildcards),
-            )
+            language_model_settings(CONFIG, wildcards.run, int(wildcards.seed))
         ),
     shell:
         "printf %s {params.settings:q} | python {SCRIPTS:q}/write_settings.py --output {output:q} 2> {log:q}"
@@ -37,7 +18,7 @@ rule language_model_config:
 
 rule train_language_model:
     input:
-        language_model_texts,
+        lambda wildcards: language_model_texts(CONFIG, wildcards.run),
         config=f"{LM_RUN}/run.yaml",
     output:
         model=f"{LM_RUN}/model.pt",

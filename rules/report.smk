@@ -68,7 +68,7 @@ def data_files():
     for name in TRANSLATION_RUNS:
         files += training_inputs(SimpleNamespace(run=name))
     for name in LANGUAGE_MODEL_RUNS:
-        files += language_model_texts(SimpleNamespace(run=name))
+        files += language_model_texts(CONFIG, name)
     return list(dict.fromkeys(files))
 
 

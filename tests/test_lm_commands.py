@@ -258,10 +258,10 @@ def test_a_configuration_names_a_row_and_changes_it():
     }
     config = complete_config(config, "my.yaml")
     assert config["language_models"]["runs"][0]["corpus"] == {"download": "wikitext-103"}
-    xl = language_model_settings(config, "xl", 3, ("a", "b", "c"))
+    xl = language_model_settings(config, "xl", 3)
     assert (xl["run"], xl["paper"], xl["seed"], xl["epochs"]) == ("xl", "table2a/define-64", 3, 2)
-    assert (xl["map"]["dim"], xl["train"]) == (64, "a")
-    tiny = language_model_settings(config, "tiny", 1, ("a", "b", "c"))
+    assert (xl["map"]["dim"], xl["train"]) == (64, "data/wikitext-103/raw/train.txt")
+    tiny = language_model_settings(config, "tiny", 1)
     assert (tiny["corpus"], tiny["epochs"]) == ("wikitext-2", 20)  # not those of `training`
 
     del (

@@ -28,7 +28,7 @@ from onmt_define.lm import checkpoints as checkpoints_module
 from onmt_define.lm import lightning_module
 from onmt_define.lm import training as training_module
 from onmt_define.lm.batches import BpttBatches
-from onmt_define.lm.checkpoints import lm_checkpoints
+from onmt_define.lm.checkpoint_files import lm_checkpoints
 from onmt_define.lm.commands import add_commands, require_gpus
 from onmt_define.lm.evaluation import load_model, save_model
 from onmt_define.lm.graphed_gradients import Recorder
@@ -368,7 +368,7 @@ def test_a_checkpoint_that_cannot_be_read_now_is_kept(run, tmp_path, monkeypatch
 WITH_LITTLE_MEMORY = """
 import resource, sys
 from pathlib import Path
-from onmt_define.lm.checkpoints import lm_checkpoints
+from onmt_define.lm.checkpoint_files import lm_checkpoints
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 100_000_000,) * 2)
 try:
@@ -392,7 +392,8 @@ def test_more_epochs_continue_but_other_settings_are_refused(run, tmp_path):
     output = tmp_path / "output"
     train({**run, "epochs": 1}, output)
     steps = json.loads((output / "record.json").read_text())["steps"]
-    train({**run, "epochs": 3}, output)
+    run["epochs"] = 3
+    train(run, output)
     assert json.loads((output / "record.json").read_text())["steps"] == 3 * steps
     with pytest.raises(UserError, match="made with hidden_size: 16, but the run says 32"):
         train({**run, "hidden_size": 32}, output)
@@ -407,6 +408,42 @@ def test_more_epochs_continue_but_other_settings_are_refused(run, tmp_path):
     sentence = "another vocabulary: 6 token types, now 7, and number 6 was None, now 'mauve'"
     with pytest.raises(UserError, match=sentence):
         train(run, output)
+
+
+def test_fewer_epochs_than_are_done_are_refused(run, tmp_path):
+    output = tmp_path / "output"
+    train({**run, "epochs": 2}, output)
+    before = (output / "record.json").read_bytes()
+    newest = checkpoints(output / "checkpoints")[0]
+    with pytest.raises(UserError) as refused:
+        train({**run, "epochs": 1}, output)
+    assert str(refused.value) == (
+        f"{newest} is of epoch 2, but the run says epochs: 1; expected at least 2, or another "
+        "output folder"
+    )
+    assert (output / "record.json").read_bytes() == before
+
+
+def test_epochs_may_become_fewer_down_to_the_one_that_is_begun(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoints_module, "KEPT_CHECKPOINTS", 100)
+    train({**run, "epochs": 2}, tmp_path / "whole")
+    steps = json.loads((tmp_path / "whole" / "record.json").read_text())["steps"] // 2
+    first, second = tmp_path / "first", tmp_path / "second"
+    for checkpoint in checkpoints(tmp_path / "whole" / "checkpoints"):
+        step = int(checkpoint.stem.removeprefix("step-"))
+        folder = (first if step <= steps else second) / "checkpoints"
+        folder.mkdir(parents=True, exist_ok=True)
+        if step < 2 * steps:
+            shutil.copy(checkpoint, folder)
+    train({**run, "epochs": 1}, first)
+    record = json.loads((first / "record.json").read_text())
+    assert (record["steps"], record["epochs"]) == (steps, 1)
+    # In the middle of the second epoch there is no model of one.
+    assert len(checkpoints(second / "checkpoints")) > 0
+    with pytest.raises(UserError, match="is of epoch 2, but the run says epochs: 1; expected at"):
+        train({**run, "epochs": 1}, second)
+    train({**run, "epochs": 2}, second)
+    assert json.loads((second / "record.json").read_text())["steps"] == 2 * steps
 
 
 def test_a_model_that_no_memory_holds_is_refused(run, tmp_path, monkeypatch):

@@ -15,11 +15,20 @@ import yaml
 from paths import ROOT
 
 from onmt_define.errors import UserError
+from onmt_define.lm.checkpoint_files import lm_checkpoints
 from onmt_define.lm.paper_runs import paper_run
+from onmt_define.lm.run_settings import complete_run
+from onmt_define.lm.training import train
 from onmt_define.workflow import costs
 from onmt_define.workflow.commands import SNAKEFILE, run_plan
 from onmt_define.workflow.config import complete_config, corpus_folders
-from onmt_define.workflow.plan import translation_folder, translation_settings
+from onmt_define.workflow.plan import (
+    check_options,
+    language_model_folder,
+    language_model_settings,
+    translation_folder,
+    translation_settings,
+)
 from onmt_define.workflow.same_training import begin
 from onmt_define.workflow.sources import SOURCES
 
@@ -272,6 +281,105 @@ def test_other_settings_for_a_training_that_was_begun_have_no_plan(config: dict)
     config["translation"]["training"]["warmup_steps"] = 17
     with pytest.raises(UserError, match=r"standard/seed2 was begun with warmup_steps: .* says 17;"):
         plan(config)
+
+
+def test_fewer_steps_than_were_trained_have_no_plan(config: dict) -> None:
+    sparse("results/paper/mt/define/seed1/checkpoints/checkpoint_step_60000.pt")
+    config["translation"]["training"] |= {"train_steps": 60_000, "save_checkpoint_steps": 2000}
+    assert plan(config)
+    config["translation"]["training"]["train_steps"] -= 2000
+    with pytest.raises(UserError, match=r"define/seed1 is at step 60000, but .* train_steps: 580"):
+        plan(config)
+
+
+@pytest.fixture
+def language_model(config: dict) -> tuple[dict, Path]:
+    """A configuration with a language model of two seeds, the second trained; its folder."""
+    files = {split: f"{split}.txt" for split in ("train", "valid", "test")}
+    for name in files.values():
+        Path(name).write_text("red green blue\ngreen blue\nblue red\n" * 10)
+    config["language_models"] = {
+        "training": {
+            **{"model": "lstm", "hidden_size": 4, "layers": 1, "dropout": 0.0, "bptt": 5},
+            **{"map": {"type": "standard", "dim": 4}, "batch_size": 4, "optimizer": "adam"},
+            **{"learning_rate": 0.002, "gradient_clip": 1.0, "epochs": 2, "save_every": 100},
+        },
+        "runs": [{"name": "small", "corpus": {"files": files}, "seeds": [1, 2]}],
+    }
+    completed = complete_config(config, "config.yaml")
+    settings = language_model_settings(completed, "small", 2)
+    folder = language_model_folder(completed, "small", 2)
+    train(complete_run(settings, "run"), folder)
+    (folder / "run.yaml").write_text(yaml.safe_dump(settings), "utf-8")
+    return config, folder
+
+
+def check(config: dict) -> None:
+    check_options(complete_config(config, "config.yaml"), "config.yaml", None)
+
+
+def content_of(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_other_settings_for_a_language_model_have_no_plan(
+    language_model: tuple[dict, Path],
+) -> None:
+    config, folder = language_model
+    before = content_of(folder)
+    check(config)
+    training = config["language_models"]["training"]
+    config["language_models"]["training"] = {**training, "learning_rate": 0.004}
+    sentence = r"lm/small/seed2/.*\.ckpt was made with learning_rate: 0\.002, .* says 0\.004; expec"
+    with pytest.raises(UserError, match=sentence):
+        plan(config)
+    # So too where the newest checkpoint can't be read, which is for the training to delete.
+    newest, _ = (path for _, path in lm_checkpoints(folder / "checkpoints").by_step())
+    newest.write_bytes(before[newest][:-500])
+    with pytest.raises(UserError, match=sentence):
+        check(config)
+    assert content_of(folder) == {**before, newest: before[newest][:-500]}
+    # From the start it may be trained with any.
+    shutil.rmtree(folder / "checkpoints")
+    check(config)
+
+
+def test_fewer_epochs_than_a_language_model_has_done_have_no_plan(
+    language_model: tuple[dict, Path],
+) -> None:
+    config, folder = language_model
+    before = content_of(folder)
+    config["language_models"]["training"]["epochs"] = 1
+    with pytest.raises(UserError, match=r"seed2/.* is of epoch 2, but the run says epochs: 1; ex"):
+        plan(config)
+    assert content_of(folder) == before
+    config["language_models"]["training"]["epochs"] = 3
+    check(config)
+
+
+def test_another_text_for_a_language_model_has_no_plan(language_model: tuple[dict, Path]) -> None:
+    config, _ = language_model
+    Path("valid.txt").write_text("red\n")
+    with pytest.raises(UserError, match=r"made with another valid text than valid\.txt"):
+        check(config)
+    # One that a job is to write is for the training to compare.
+    config["language_models"]["runs"][0]["corpus"] = {"download": "ptb"}
+    with pytest.raises(UserError, match=r"made with corpus: train\.txt, but the run says ptb"):
+        check(config)
+
+
+def test_a_language_model_is_done_with_its_own_settings_only(
+    language_model: tuple[dict, Path],
+) -> None:
+    config, _ = language_model
+
+    def done() -> list[bool]:
+        trainings = costs.estimate(complete_config(config, "config.yaml")).trainings
+        return [one.done for one in trainings if one.name.startswith("small")]
+
+    assert done() == [False, True]
+    config["language_models"]["training"]["epochs"] = 3
+    assert done() == [False, False]
 
 
 def test_options_left_at_their_defaults(config: dict) -> None:

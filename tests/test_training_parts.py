@@ -133,6 +133,25 @@ def test_a_training_goes_on_with_its_own_settings_only(tmp_path):
         assert sentence in str(error.value)
 
 
+@pytest.mark.parametrize("noted", [True, False])
+def test_a_training_cannot_go_back_to_fewer_steps(tmp_path, noted):
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    config = {"train_steps": 12}
+    if noted:
+        begin(tmp_path, config)
+    for step in (4, 8, 12):
+        save_checkpoint(folder / f"checkpoint_step_{step}.pt")
+    for steps in (12, 20):
+        check_same_training(tmp_path, {"train_steps": steps})
+    with pytest.raises(UserError) as error:
+        check_same_training(tmp_path, {"train_steps": 8})
+    assert str(error.value) == (
+        f"the training in {tmp_path} is at step 12, but the run says train_steps: 8; expected at "
+        f"least 12, another name for the run, or no folder {folder}, for a training from the start"
+    )
+
+
 def test_newest_whole_checkpoint_is_found_and_truncated_ones_go(tmp_path):
     for step in (10, 20, 100):
         save_checkpoint(tmp_path / f"checkpoint_step_{step}.pt", model={"x": torch.ones(1000)})

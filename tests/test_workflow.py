@@ -256,6 +256,23 @@ def test_from_the_users_files_to_the_report(finished, tmp_path):
     assert refused.returncode != 0
     assert "was begun with define_expand_dim: 32, but the run says 48" in refused.stderr
     assert (seed / "model.pt").read_bytes() == before
+    faster = configuration()
+    faster["language_models"]["training"]["learning_rate"] = 0.02
+    save(tmp_path, faster)
+    language_model = results / "lm" / "lstm" / "seed1"
+    finished_files = [(language_model / name).read_bytes() for name in ("model.pt", "record.json")]
+    refused = snakemake(project, "--configfile", tmp_path / "config.yaml")
+    assert_refused(refused, "was made with learning_rate: 0.01, but the run says 0.02; expected")
+    assert finished_files == [
+        (language_model / name).read_bytes() for name in ("model.pt", "record.json")
+    ]
+    fewer = configuration()
+    fewer["translation"]["training"] = {**TRAINING, "train_steps": 19, "save_checkpoint_steps": 5}
+    save(tmp_path, fewer)
+    refused = snakemake(project, "--configfile", tmp_path / "config.yaml")
+    assert_refused(refused, "standard/seed1 is at step 20, but the run says train_steps: 19;")
+    assert (seed / "model.pt").read_bytes() == before
+    save(tmp_path, config)
     shutil.rmtree(seed / "checkpoints")
     printed = plan(project, tmp_path / "config.yaml")
     assert re.search(r"^train_translation +1$", printed, re.M)

@@ -1,19 +1,15 @@
-"""Checkpoints: when they are written, also on a signal to stop, and which one to go on from."""
+"""Checkpoints: when they are written, also on a signal to stop."""
 
-import errno
-import os
 import signal
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as lightning
-import torch
 from lightning.pytorch.callbacks import Checkpoint
 
-from onmt_define.checkpoint_folder import CheckpointFolder
-from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
+from onmt_define.lm.checkpoint_files import lm_checkpoints
 from onmt_define.lm.reporting import report
 from onmt_define.stop_signals import StopRequest
 
@@ -72,17 +68,3 @@ class SaveCheckpoints(Checkpoint):
             trainer.save_checkpoint(temporary, weights_only=False)
         if trainer.is_global_zero:
             lm_checkpoints(self.folder).prune(KEPT_CHECKPOINTS)
-
-
-def lm_checkpoints(folder: Path) -> CheckpointFolder:
-    """The checkpoints of a language model's training."""
-
-    def read(path: Path) -> dict[str, Any]:
-        try:
-            return torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as error:  # torch.load has no closed list of what it raises
-            if isinstance(error, MemoryError) or "allocate memory" in str(error):
-                raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM), str(path)) from error
-            raise UserError(f"{path} can't be read: {error}") from error
-
-    return CheckpointFolder(folder, r"step-(\d+)\.ckpt", read)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from onmt_define.errors import UserError
-from onmt_define.lm.checkpoints import lm_checkpoints
+from onmt_define.lm.checkpoint_files import lm_checkpoints
 
 # Steps that a GPU may run ahead; looking at every loss would make it wait in every step.
 GPU_STEPS_BETWEEN_LOOKS = 100

@@ -14,7 +14,8 @@ from onmt_define.environment import describe_device, versions
 from onmt_define.errors import UserError
 from onmt_define.gpu_use import sampled, summarise
 from onmt_define.lm.batches import BpttBatches
-from onmt_define.lm.checkpoints import SaveCheckpoints, lm_checkpoints
+from onmt_define.lm.checkpoint_files import lm_checkpoints
+from onmt_define.lm.checkpoints import SaveCheckpoints
 from onmt_define.lm.data import SPLITS, Corpus, open_corpus, prepare_corpus
 from onmt_define.lm.evaluation import save_model, split_perplexity, write_record
 from onmt_define.lm.input_layers import describe_input_layer
@@ -194,12 +195,7 @@ def _checkpoint_to_go_on_from(folder: Path, settings: dict[str, Any]) -> tuple[P
     if found is None:
         return None, 0
     step, path, content = found
-    if not isinstance(content, dict) or "language_model" not in content:
-        raise UserError(
-            f"{path} is no checkpoint of `onmt_define lm train`, expected only its own there; "
-            "move it, or choose another output folder"
-        )
-    check_same_run(path, content["language_model"], settings)
+    check_same_run(path, content, settings)
     report(f"[{settings['run']}] going on from step {step:,} ({path})")
     return path, step
 

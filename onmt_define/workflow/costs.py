@@ -17,15 +17,17 @@ from typing import Any
 import yaml
 
 from onmt_define.errors import UserError
-from onmt_define.lm.paper_runs import paper_run
-from onmt_define.paper.published import find_row, merge
+from onmt_define.paper.published import find_row
 from onmt_define.workflow.config import corpus_folders, corpus_splits, languages
 from onmt_define.workflow.plan import (
+    language_model_folder,
+    language_model_settings,
     training_options,
     translation_folder,
     translation_settings,
     user_files,
 )
+from onmt_define.workflow.same_training import newest_step
 from onmt_define.workflow.sources import download_sizes, training_lines
 
 GIB = 2**30
@@ -258,8 +260,9 @@ def _translations(config: dict[str, Any]) -> Iterator[Training]:
         )
         hours_a_step = _tokens_a_step(options) / speed / 3600
         for seed in run["seeds"]:
-            place = Path(translation_folder(config, run["name"], seed))
-            there, step = _bytes_in(place), min(_newest_step(place), options["train_steps"])
+            place = translation_folder(config, run["name"], seed)
+            settings = translation_settings(config, run["name"], seed)
+            there, step = _bytes_in(place), min(newest_step(place), options["train_steps"])
             end, peak = (
                 (tables + at_work) * (kept * BYTES_A_WEIGHT_WITH_ADAM + models * BYTES_A_WEIGHT)
                 for kept in _checkpoints(options)
@@ -267,7 +270,7 @@ def _translations(config: dict[str, Any]) -> Iterator[Training]:
             yield Training(
                 f"{run['name']} seed {seed}",
                 place,
-                _is_trained(config, run["name"], seed),
+                _is_trained(place / "train.yaml", settings),
                 (options["train_steps"] - step) * hours_a_step,
                 max(0, end - there),
                 max(0, peak - there),
@@ -275,13 +278,10 @@ def _translations(config: dict[str, Any]) -> Iterator[Training]:
             )
 
 
-def _is_trained(config: dict[str, Any], run_name: str, seed: int) -> bool:
-    """Whether the training is finished, and was one with these very settings."""
-    folder = translation_folder(config, run_name, seed)
-    written = folder / "train.yaml"
-    if not (folder / "record.json").exists() or not written.exists():
+def _is_trained(written: Path, settings: dict[str, Any]) -> bool:
+    """Whether the training is finished, and was one with these very settings, `written` by it."""
+    if not written.with_name("record.json").exists() or not written.exists():
         return False
-    settings = translation_settings(config, run_name, seed)
     return yaml.safe_load(written.read_text(encoding="utf-8")) == settings
 
 
@@ -292,13 +292,6 @@ def _checkpoints(options: dict[str, Any]) -> tuple[int, int]:
         saved = max(1, options["train_steps"] // options.get("save_checkpoint_steps", 5000))
         return saved, saved
     return kept, kept + 1  # the newest is saved before the oldest goes
-
-
-def _newest_step(folder: Path) -> int:
-    """Step of the newest checkpoint that `onmt_train` left, 0 without any."""
-    names = [path.name for path in (folder / "checkpoints").glob("checkpoint_step_*.pt")]
-    steps = [re.fullmatch(r"checkpoint_step_(\d+)\.pt", name) for name in names]
-    return max((int(step[1]) for step in steps if step), default=0)
 
 
 def _weights(options: dict[str, Any], vocabulary: int) -> tuple[int, int]:
@@ -338,26 +331,32 @@ def _measured(folder: Path) -> float | None:
 
 
 def _language_models(config: dict[str, Any]) -> Iterator[Training]:
-    section = config.get("language_models", {"runs": [], "training": {}})
-    for run in section["runs"]:
-        settings = paper_run(run["paper"]) if "paper" in run else section["training"]
-        settings = merge(settings, run["options"])
-        tokens = LM_TOKENS.get(run["corpus"].get("download", ""))
-        speed = LM_TOKENS_A_SECOND.get(settings.get("model", ""))
-        hours = None
-        if tokens and speed and settings.get("epochs"):
-            hours = settings["epochs"] * tokens / speed / 3600
+    for run in config.get("language_models", {"runs": []})["runs"]:
         for seed in run["seeds"]:
-            folder = Path("results", config["name"], "lm", run["name"], f"seed{seed}")
-            done = (folder / "record.json").exists()
+            folder = language_model_folder(config, run["name"], seed)
+            settings = language_model_settings(config, run["name"], seed)
             there = _bytes_in(folder)
             # model.pt stays too, and one checkpoint more is there while it is saved.
             end, peak = (
                 (kept * BYTES_A_WEIGHT_WITH_ADAM + BYTES_A_WEIGHT) * _millions(run) * 10**6
                 for kept in (LM_CHECKPOINTS, LM_CHECKPOINTS + 1)
             )
-            name = f"{run['name']} seed {seed}"
-            yield Training(name, folder, done, hours, max(0, end - there), max(0, peak - there))
+            yield Training(
+                f"{run['name']} seed {seed}",
+                folder,
+                _is_trained(folder / "run.yaml", settings),
+                _language_model_hours(run, settings),
+                max(0, end - there),
+                max(0, peak - there),
+            )
+
+
+def _language_model_hours(run: dict[str, Any], settings: dict[str, Any]) -> float | None:
+    tokens = LM_TOKENS.get(run["corpus"].get("download", ""))
+    speed = LM_TOKENS_A_SECOND.get(settings.get("model", ""))
+    if tokens and speed and settings.get("epochs"):
+        return settings["epochs"] * tokens / speed / 3600
+    return None
 
 
 def _millions(run: dict[str, Any]) -> int:

@@ -1,6 +1,6 @@
 """From the configuration to each run's settings, and the checks before the first job starts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from onmt_define.workflow.downloads import check_mirror
 from onmt_define.workflow.gpus import require_gpus, visible_gpus
 from onmt_define.workflow.same_training import check_same_training
 from onmt_define.workflow.training_config import resolve_training
+
+SPLITS = ("train", "valid", "test")
 
 
 def training_options(config: dict[str, Any], run_name: str) -> dict[str, Any]:
@@ -37,10 +39,8 @@ def translation_folder(config: dict[str, Any], run_name: str, seed: int) -> Path
     return Path("results", config["name"], "mt", run_name, f"seed{seed}")
 
 
-def language_model_settings(
-    config: dict[str, Any], run_name: str, seed: int, texts: Sequence[str]
-) -> dict[str, Any]:
-    """The settings of a language-model run; `texts` are the paths for train, valid and test.
+def language_model_settings(config: dict[str, Any], run_name: str, seed: int) -> dict[str, Any]:
+    """The settings of a language-model run, as its run.yaml has them.
 
     A run that names a row of the paper takes that row's settings in place of `training`.
     """
@@ -54,8 +54,25 @@ def language_model_settings(
         "run": run_name,
         "seed": seed,
         "corpus": _corpus_name(config, run["corpus"]),
-        **dict(zip(("train", "valid", "test"), map(str, texts), strict=True)),
+        **dict(zip(SPLITS, language_model_texts(config, run_name), strict=True)),
     }
+
+
+def language_model_texts(config: dict[str, Any], run_name: str) -> list[str]:
+    """Training, validation and test text: a download, files, or a side of the parallel text."""
+    corpus = _run(config, "language_models", run_name)["corpus"]
+    if "download" in corpus:
+        return [f"data/{corpus['download']}/raw/{split}.txt" for split in SPLITS]
+    if "files" in corpus:
+        return [corpus["files"][split] for split in SPLITS]
+    clean = corpus_folders(config)[1]
+    splits = ("train", "valid", config["test_sets"][0])
+    return [f"{clean}/{split}.{corpus['language']}" for split in splits]
+
+
+def language_model_folder(config: dict[str, Any], run_name: str, seed: int) -> Path:
+    """Where that run's training writes."""
+    return Path("results", config["name"], "lm", run_name, f"seed{seed}")
 
 
 def _corpus_name(config: dict[str, Any], corpus: dict[str, Any]) -> str:
@@ -164,11 +181,31 @@ def check_options(
     check_decoding_options(config["translation"]["decoding"], f"{where}, translation.decoding")
     _check_compression(config["compression"], where)
     for run in config.get("language_models", {"runs": []})["runs"]:
-        from onmt_define.lm.run_settings import check_run
+        _check_language_model(config, run, where)
 
-        place = f"{where}: language_models, run {run['name']!r}"
-        for split, path in run["corpus"].get("files", {}).items():
-            if not Path(path).is_file():
-                raise UserError(f"{place}: corpus.files.{split}: there is no file {path}")
-        settings = language_model_settings(config, run["name"], 1, ("train", "valid", "test"))
-        check_run(settings, f"{where}, run {run['name']!r}")
+
+def _check_language_model(config: dict[str, Any], run: dict[str, Any], where: str) -> None:
+    from onmt_define.lm.run_settings import check_run
+
+    place = f"{where}: language_models, run {run['name']!r}"
+    for split, path in run["corpus"].get("files", {}).items():
+        if not Path(path).is_file():
+            raise UserError(f"{place}: corpus.files.{split}: there is no file {path}")
+    settings = language_model_settings(config, run["name"], run["seeds"][0])
+    completed = check_run(settings, f"{where}, run {run['name']!r}")
+    for seed in run["seeds"]:
+        folder = language_model_folder(config, run["name"], seed) / "checkpoints"
+        _check_same_language_model(folder, {**completed, "seed": seed}, run["corpus"])
+
+
+def _check_same_language_model(
+    checkpoints: Path, settings: dict[str, Any], corpus: dict[str, Any]
+) -> None:
+    """As with translations, and for the same reason; jobs may be about to write other texts."""
+    from onmt_define.lm.checkpoint_files import lm_checkpoints
+    from onmt_define.lm.same_run import check_same_run, check_same_settings
+
+    if newest := lm_checkpoints(checkpoints).newest_readable():
+        _, path, checkpoint = newest
+        check = check_same_run if "files" in corpus else check_same_settings
+        check(path, checkpoint, settings)

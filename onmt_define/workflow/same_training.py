@@ -1,6 +1,7 @@
 """A training goes on only with the settings that it was begun with."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,20 @@ def begin(output: Path, config: dict[str, Any]) -> None:
 
 
 def check_same_training(output: Path, config: dict[str, Any]) -> None:
-    """Raise `UserError`, showing the difference, if it was begun with other settings."""
+    """Raise `UserError`, showing the difference, if it was begun with other settings.
+
+    So too if it has gone beyond `train_steps`: no model of fewer steps can come of it.
+    """
+    otherwise = (
+        f"another name for the run, or no folder {output / 'checkpoints'}, for a training from the "
+        "start"
+    )
+    step, steps = newest_step(output), config["train_steps"]
+    if step > steps:
+        raise UserError(
+            f"the training in {output} is at step {step}, but the run says train_steps: {steps}; "
+            f"expected at least {step}, {otherwise}"
+        )
     path = _path(output)
     if not path.exists():
         return  # begun before this was noted
@@ -32,9 +46,15 @@ def check_same_training(output: Path, config: dict[str, Any]) -> None:
         key, old, new = difference
         raise UserError(
             f"the training in {output} was begun with {key}: {old}, but the run says {new}; "
-            f"expected the same, another name for the run, or no folder {output / 'checkpoints'}, "
-            "for a training from the start"
+            f"expected the same, {otherwise}"
         )
+
+
+def newest_step(output: Path) -> int:
+    """Step of the newest checkpoint in a translation run's folder, 0 without any."""
+    names = [path.name for path in (output / "checkpoints").glob("checkpoint_step_*.pt")]
+    steps = [re.fullmatch(r"checkpoint_step_(\d+)\.pt", name) for name in names]
+    return max((int(step[1]) for step in steps if step), default=0)
 
 
 def _path(output: Path) -> Path:
