@@ -222,6 +222,15 @@ def test_compressing_moves_the_quality_in_the_figure_by_what_it_changed(tmp_path
         assert "moved by the change of the score that compressing measured" in picture.caption
 
 
+def test_a_translation_run_and_a_language_model_of_one_name_are_two_in_the_figure(tmp_path):
+    config = make_config(["standard", "define"], ["lstm", "define"])
+    make_tree(tmp_path, config)
+    write_json(tmp_path / "lm/define/seed1/compressed.json", COMPRESSION)
+    results = read_results(config, tmp_path)
+    pictures = size_pictures(results, read_analyses(results, tmp_path, []).compressions)
+    assert [dotted_lines(picture) for picture in pictures] == [[], [pytest.approx([37.0, 37.25])]]
+
+
 def dotted_lines(picture):
     (axes,) = picture.draw().axes
     return [list(line.get_ydata()) for line in axes.lines if line.get_linestyle() == ":"]

@@ -65,7 +65,7 @@ def _point(
     value = quality_of(seeds, results)[1]
     if known is None or value is None or not sum(known):
         return None
-    found = [_compressed(one) for one in compressions if one.run.name == seeds[0].name]
+    found = [_compressed(one) for one in compressions if one.run in seeds]
     return _Point(
         seeds[0].name,
         (sum(known) * BYTES_A_NUMBER / 1e6, value),
