@@ -578,28 +578,46 @@ def test_cost_on_the_cpu_is_time_speed_and_memory(tmp_path):
 
 
 def test_significance_and_averaged_checkpoints(tmp_path):
-    config = make_config(["standard", "define"])
+    config = make_config(["standard", "projective", "define"])
     config["translation"]["averaging"] = 5
     make_tree(tmp_path, config)
-    tested = {"run": "standard", "seed": 1, "BLEU": {"difference": -0.9, "p_value": 0.0123}}
-    for run in ("standard", "define"):
+    tested = {"run": "projective", "seed": 1, "BLEU": {"difference": 0.6, "p_value": 0.0123}}
+    against_standard = {**tested, "run": "standard", "BLEU": {"p_value": 0.25}}
+    for run in ("standard", "projective", "define"):
         place = tmp_path / f"mt/{run}/seed1"
         averaged = json.loads((place / "test.score.json").read_text())
         write_json(place / "test-averaged.score.json", {**averaged, "BLEU": 90.5})
+    change(tmp_path / "mt/projective/seed1/test.score.json", baseline=against_standard)
     change(tmp_path / "mt/define/seed1/test.score.json", baseline=tested)
     broken = {**tested, "BLEU": {"p_value": None}}
     change(tmp_path / "mt/define/seed1/test-averaged.score.json", baseline=broken)
     results = read_results(config, tmp_path)
     assert [one.path for one in results.missing] == ["mt/define/seed1/test-averaged.score.json"]
     assert summary(results, [])[1].endswith(
-        "In a paired bootstrap test against standard, p is 0.012."
+        "In a paired bootstrap test against projective, p is 0.012."
     )
-    write_report(results, tmp_path / "report")
-    standard, define = read_csv(tmp_path / "report/tables/translation.csv")
-    column = "BLEU test, p against standard"
-    assert (standard[column], define[column]) == ("", "0.0123")
-    assert define["BLEU test-averaged"] == "90.5"
-    assert define["BLEU test-averaged, p against standard"] == "missing"
+    page = check_page(write_report(results, tmp_path / "report"))
+    assert "BLEU test, tested against" in page.text
+    rows = read_csv(tmp_path / "report/tables/translation.csv")
+    assert [(row["BLEU test, tested against"], row["BLEU test, p"]) for row in rows] == [
+        ("", ""),
+        ("standard", "0.25"),
+        ("projective", "0.0123"),
+    ]
+    assert rows[-1]["BLEU test-averaged"] == "90.5"
+    assert rows[-1]["BLEU test-averaged, tested against"] == "projective"
+    assert rows[-1]["BLEU test-averaged, p"] == "missing"
+
+
+def test_a_mean_over_seeds_was_tested_against_nothing(tmp_path):
+    config = make_config(["standard", "define"], seeds=(1, 2))
+    make_tree(tmp_path, config)
+    for seed in (1, 2):
+        tested = {"run": "standard", "seed": seed, "BLEU": {"p_value": 0.0123}}
+        change(tmp_path / f"mt/define/seed{seed}/test.score.json", baseline=tested)
+    *_, one, mean = rows_of(tables.translation_table(read_results(config, tmp_path)))
+    assert (one["baseline test"], one["p test"]) == ("standard", 0.0123)
+    assert (mean["baseline test"], mean["p test"]) == ("", "")
 
 
 def test_what_repeats_a_row(demo):

@@ -12,6 +12,7 @@ from onmt_define.report.factorisations import factorisation_table
 from onmt_define.report.page import format_cell, write_report
 from onmt_define.report.paper_tables import compare_with_paper, differences_from_paper
 from onmt_define.report.records import read_config, read_results
+from onmt_define.report.size_figure import size_pictures
 from onmt_define.report.table_files import in_latex, write_latex, write_markdown
 from onmt_define.report.tables import MISSING, Column, Row, Table
 
@@ -199,6 +200,40 @@ def test_correlation_and_compression_are_shown(tmp_path):
     assert "correlation maps between the groups of the stages of the input" in parsed.text
     assert (page.parent / "figures" / "correlation_lstm-define_input-groups.png").is_file()
     assert "mt/define/seed1/compressed.json: file is no record of a compression" in parsed.text
+
+
+def test_compressing_moves_the_quality_in_the_figure_by_what_it_changed(tmp_path):
+    config = make_config(["standard", "define"], ["lstm-standard", "lstm-define"], seeds=(1, 2))
+    make_tree(tmp_path, config)
+    # BLEU of a compression is another one than a report's: of tokens, decoded otherwise.
+    bleu = {**COMPRESSION["score"], "metric": "BLEU", "before": 90.0}
+    place = tmp_path / "mt/define/seed1"
+    write_json(place / "compressed.json", {**COMPRESSION, "score": {**bleu, "after": 90.0}})
+    write_json(place / "compressed-256.json", {**COMPRESSION, "score": {**bleu, "after": 89.5}})
+    write_json(place / "compressed-none.json", {**COMPRESSION, "score": {**bleu, "after": None}})
+    write_json(tmp_path / "lm/lstm-define/seed2/compressed.json", COMPRESSION)
+    results = read_results(config, tmp_path)
+    pictures = list(size_pictures(results, read_analyses(results, tmp_path, []).compressions))
+    assert [dotted_lines(picture) for picture in pictures] == [
+        [pytest.approx([87.3, 86.8]), pytest.approx([87.3, 87.3])],
+        [pytest.approx([37.0, 37.25])],
+    ]
+    for picture in pictures:
+        assert "moved by the change of the score that compressing measured" in picture.caption
+
+
+def test_a_translation_run_and_a_language_model_of_one_name_are_two_in_the_figure(tmp_path):
+    config = make_config(["standard", "define"], ["lstm", "define"])
+    make_tree(tmp_path, config)
+    write_json(tmp_path / "lm/define/seed1/compressed.json", COMPRESSION)
+    results = read_results(config, tmp_path)
+    pictures = size_pictures(results, read_analyses(results, tmp_path, []).compressions)
+    assert [dotted_lines(picture) for picture in pictures] == [[], [pytest.approx([37.0, 37.25])]]
+
+
+def dotted_lines(picture):
+    (axes,) = picture.draw().axes
+    return [list(line.get_ydata()) for line in axes.lines if line.get_linestyle() == ":"]
 
 
 @pytest.mark.parametrize("wrong", [None, "x", [], {}, [1], {"a": 1}, float("nan"), True])

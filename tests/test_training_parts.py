@@ -35,10 +35,18 @@ sents:     338; bsz:  699/ 740/68; 4759/5043 tok/s;      2 sec;
 
 
 def read(log):
-    curve = LearningCurve()
+    curve = LearningCurve(valid_steps=10)
+    read_on(curve, log)
+    return curve
+
+
+def read_on(curve, log):
     for line in log.splitlines():
         curve.read_line(line)
-    return curve
+
+
+def validation(perplexity):
+    return f"Validation perplexity: {perplexity}\nValidation accuracy: 50\n"
 
 
 def test_log_lines_become_points():
@@ -48,6 +56,31 @@ def test_log_lines_become_points():
     assert curve.training[1]["learning_rate"] == 0.00034
     assert curve.validation == [{"step": 10, "perplexity": 3649.29, "accuracy": 0.672269}]
     assert curve.tokens_per_second() == {"source": 4759, "target": 5043}
+
+
+@pytest.mark.parametrize("valid_steps", [3, 4, 7, 10, 500])
+def test_a_validation_has_its_step_however_rarely_training_is_reported(valid_steps):
+    curve = LearningCurve(valid_steps)
+    read_on(curve, validation(90) + LOG + validation(30))
+    steps = [point["step"] for point in curve.validation]
+    assert steps == [valid_steps, 2 * valid_steps, 3 * valid_steps]
+
+
+def test_a_resumed_training_validates_at_the_next_multiple_after_its_checkpoint():
+    curve = LearningCurve(valid_steps=4)
+    read_on(curve, validation(90) + validation(80) + validation(70))
+    curve.forget_after(10)
+    read_on(curve, validation(71))
+    curve.forget_after(8)
+    read_on(curve, validation(72))
+    curve.forget_after(17)  # what came between was never read
+    read_on(curve, validation(60))
+    assert [(point["step"], point["perplexity"]) for point in curve.validation] == [
+        (4, 90),
+        (8, 80),
+        (12, 72),
+        (20, 60),
+    ]
 
 
 def test_a_resumed_training_replaces_what_it_repeats():

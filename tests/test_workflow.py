@@ -292,7 +292,8 @@ def test_a_killed_training_goes_on_from_its_newest_whole_checkpoint(finished, tm
     shutil.copytree(finished[0], project)
     shutil.rmtree(project / "results")
     config = configuration()
-    config["translation"]["training"] = {**TRAINING, "train_steps": 400, "keep_checkpoint": 3}
+    steps = {"train_steps": 400, "keep_checkpoint": 3, "valid_steps": 12}
+    config["translation"]["training"] = {**TRAINING, **steps}
     del config["translation"]["runs"][0]
     del config["language_models"], config["compression"]
     save(project, config)
@@ -335,6 +336,10 @@ def test_a_killed_training_goes_on_from_its_newest_whole_checkpoint(finished, tm
     steps = [point["step"] for point in record["learning_curve"]]
     assert steps == sorted(set(steps))
     assert steps[-1] == 400
+    validated = [point["step"] for point in record["validation"]]
+    assert validated == sorted(set(validated))
+    assert validated[-1] == 396
+    assert all(step % 12 == 0 for step in validated)
 
 
 def break_text(folder, name, content):

@@ -261,10 +261,11 @@ def _views(results: Results, tables: dict[str, Table]) -> dict[str, Table]:
     views: dict[str, Table] = {}
     if results.translation:
         table = tables["translation"]
+        tested = ("baseline ", "p ")
         views["scores"] = table.view(
             (
                 *("run", "seed"),
-                *_keys(table, starts=("BLEU", "interval", "p ", "deviation", "chrF", "COMET")),
+                *_keys(table, starts=("BLEU", "interval", *tested, "deviation", "chrF", "COMET")),
                 *("steps", "seconds", "source tokens/s", "target tokens/s"),
             )
         )
@@ -429,9 +430,10 @@ def _fewer_or_more(percent: float) -> str:
 
 
 def _intervals(row: Row, reference: Row, test_set: str) -> list[str]:
-    p_value, against = row.cells.get(f"p {test_set}"), f"against {reference.cells['run']}"
+    p_value = row.cells.get(f"p {test_set}")
     if isinstance(p_value, float):
-        return [f"In a paired bootstrap test {against}, p is {p_value:.3f}."]
+        baseline = row.cells[f"baseline {test_set}"]
+        return [f"In a paired bootstrap test against {baseline}, p is {p_value:.3f}."]
     one, other = (each.cells[f"interval {test_set}"] for each in (row, reference))
     if not (isinstance(one, tuple) and isinstance(other, tuple)):
         return []

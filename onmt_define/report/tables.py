@@ -105,15 +105,12 @@ def translation_table(results: Results) -> Table:
     runs = results.translation
     several = any(len(seeds) > 1 for seeds in by_name(runs).values())
     columns = [Column("run", "run"), Column("seed", "seed"), *_EMBEDDING]
-    tested = _tested(runs)
+    tested = any(score.baseline for run in runs for score in run.scores.values())
     for test_set in results.test_sets:
         columns += [
             Column(f"BLEU {test_set}", f"BLEU {test_set}", "decimal1"),
             Column(f"interval {test_set}", f"BLEU {test_set} bootstrap interval", "interval"),
-            *(
-                Column(f"p {test_set}", f"BLEU {test_set}, p against {baseline}", "decimal3")
-                for baseline in tested
-            ),
+            *(_significance(test_set) if tested else ()),
             *_deviation(f"BLEU {test_set}", "decimal2", several),
             Column(f"chrF {test_set}", f"chrF {test_set}", "decimal1"),
             *(
@@ -134,11 +131,12 @@ def translation_table(results: Results) -> Table:
     return Table("translation", tuple(columns), tuple(rows))
 
 
-def _tested(runs: Sequence[TranslationRun]) -> list[str]:
-    """In words, the run or runs that scores were tested against; empty where none was."""
-    scores = [score for run in runs for score in run.scores.values()]
-    names = dict.fromkeys(score.baseline for score in scores if score.baseline)
-    return [" or ".join(names)] if names else []
+def _significance(test_set: str) -> tuple[Column, ...]:
+    """The run that a score was tested against, which may differ from row to row, and the result."""
+    return (
+        Column(f"baseline {test_set}", f"BLEU {test_set}, tested against"),
+        Column(f"p {test_set}", f"BLEU {test_set}, p", "decimal3"),
+    )
 
 
 def _comet_models(runs: Sequence[TranslationRun]) -> list[str]:
@@ -419,8 +417,9 @@ def _translation_cells(run: TranslationRun, reference: int | None) -> dict[str, 
         cells[f"interval {test_set}"] = score.interval or without
         cells[f"chrF {test_set}"] = _cell(score.chrf)
         cells[f"COMET {test_set}"] = _cell(score.comet)
-        tested = score.baseline is not None
-        cells[f"p {test_set}"] = _cell(score.p_value) if tested else NOT_APPLICABLE
+        if score.baseline is not None:
+            cells[f"baseline {test_set}"] = score.baseline
+            cells[f"p {test_set}"] = _cell(score.p_value)
     for side in ("source", "target"):
         cells[f"{side} tokens/s"] = _cell(run.tokens_per_second[side])
         cells[f"{side} vocabulary"] = _cell(run.vocabulary[side])
@@ -471,7 +470,7 @@ def _mean_row(
         if column.key.startswith(_DEVIATION):
             metric = column.key.removeprefix(_DEVIATION)
             mean[column.key] = _deviation_of([one[metric] for one in whole])
-        elif column.kind == "interval" or column.key.startswith("p "):
+        elif column.kind == "interval" or column.key.startswith(("baseline ", "p ")):
             mean[column.key] = NOT_APPLICABLE  # each seed's own says nothing about a mean
         elif column.kind == "text" or column.key in EMBEDDING_COLUMNS:
             mean[column.key] = (whole or cells)[0].get(column.key)

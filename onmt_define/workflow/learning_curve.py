@@ -15,10 +15,16 @@ _VALIDATION = re.compile(r"Validation (?P<what>perplexity|accuracy): (?P<value>[
 
 @dataclass
 class LearningCurve:
-    """Training reports and validations of one training, over all its tries."""
+    """Training reports and validations of one training, over all its tries.
 
+    The lines of a validation don't name its step. OpenNMT-py validates after each step that is a
+    multiple of `valid_steps`, so the validations are counted.
+    """
+
+    valid_steps: int
     training: list[dict[str, float]] = field(default_factory=list)
     validation: list[dict[str, float]] = field(default_factory=list)
+    passed: int = 0  # The next validation comes after this step.
 
     def read_line(self, line: str) -> bool:
         """Take in one log line; true if it is a training report."""
@@ -37,14 +43,15 @@ class LearningCurve:
             return True
         if match := _VALIDATION.search(line):
             if match["what"] == "perplexity":
-                step = self.training[-1]["step"] if self.training else 0
-                self.validation.append({"step": step})
+                self.passed = (self.passed // self.valid_steps + 1) * self.valid_steps
+                self.validation.append({"step": self.passed})
             if self.validation:
                 self.validation[-1][match["what"]] = float(match["value"])
         return False
 
     def forget_after(self, step: int) -> None:
-        """Drop what a resumed training will report again."""
+        """Drop what a training that is resumed after `step` will report again."""
+        self.passed = step
         self.training = [point for point in self.training if point["step"] <= step]
         self.validation = [point for point in self.validation if point["step"] <= step]
 

@@ -69,7 +69,8 @@ def train(
     use_gpus = usable_gpus(gpus, allow_cpu, f"training {name}")
     (output / "checkpoints").mkdir(parents=True, exist_ok=True)
     with only_writer(output), open(log_path, "a", encoding="utf-8") as log:
-        state = _State.load(output / "learning_curve.json")
+        valid_steps = int(config.get("valid_steps", 10_000))  # OpenNMT-py's default
+        state = _State.load(output / "learning_curve.json", valid_steps)
         checkpoints = opennmt_checkpoints(output / "checkpoints")
         newest = checkpoints.newest_valid()
         step = newest[0] if newest else 0
@@ -132,18 +133,18 @@ def opennmt_checkpoints(folder: Path) -> CheckpointFolder:
 class _State:
     """The learning curve, the tries so far and the last one's device, kept across tries."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, valid_steps: int) -> None:
         self.path = path
         self.device = ""
-        self.curve = LearningCurve()
+        self.curve = LearningCurve(valid_steps)
         self.tries: list[dict[str, Any]] = []
 
     @classmethod
-    def load(cls, path: Path) -> "_State":
-        state = cls(path)
+    def load(cls, path: Path, valid_steps: int) -> "_State":
+        state = cls(path, valid_steps)
         if path.exists():
             stored = json.loads(path.read_text(encoding="utf-8"))
-            state.curve = LearningCurve(stored["training"], stored["validation"])
+            state.curve = LearningCurve(valid_steps, stored["training"], stored["validation"])
             state.tries, state.device = stored["tries"], stored.get("device", "")
         return state
 
