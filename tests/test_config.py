@@ -321,6 +321,8 @@ def training(**options):
         ({"word_vec_size": 64}, "word_vec_size is 64, but a Transformer of hidden_size 128 needs"),
         ({"optim": "adamm"}, "optim is 'adamm', expected one of 'sgd'"),
         ({"dropout": []}, "dropout is empty, expected at least one value"),
+        ({"train_steps": "8"}, "train_steps is '8', expected a whole number without quotation mar"),
+        ({"accum_count": [2, "4"]}, "accum_count is [2, '4'], expected a whole number without qu"),
         ({"early_stopping": 2}, "can't be used in the workflow: a training there ends at train_s"),
         (
             {"encoder_type": "ggnn", "decoder_type": "rnn"},

@@ -132,6 +132,12 @@ def _parse(
         # OpenNMT-py reads the word "no" as false, where Python and the workflow see a text.
         if option in actions and actions[option].nargs == 0 and not isinstance(value, bool):
             raise UserError(f"{where}: {option} is {value!r}, expected true or false")
+        # OpenNMT-py reads a text as a number, but the workflow counts with it.
+        numbers = value if isinstance(value, list) else [value]
+        if option in actions and actions[option].type is int and str in map(type, numbers):
+            raise UserError(
+                f"{where}: {option} is {value!r}, expected a whole number without quotation marks"
+            )
     contents = yaml.safe_dump({**options, **required}, allow_unicode=True, sort_keys=False)
     opt, _ = parser.parse_known_args(args=[], config_file_contents=contents)
     for option, reason in unfit.items():
