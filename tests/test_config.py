@@ -125,6 +125,18 @@ def with_files(**files):
             changed(translation__runs__1__baseline="stndard"),
             "translation.runs[1].baseline is 'stndard', expected one of the runs: standard, define",
         ),
+        (
+            changed(translation__runs__1__paper="table1a/R3"),
+            "translation, run 'define': paper is 'table1a/R3', which isn't a translation model tr",
+        ),
+        (
+            changed(translation__runs__1__paper="table3/vaswani"),
+            "translation, run 'define': paper is 'table3/vaswani', which isn't a translation model",
+        ),
+        (
+            changed(translation__runs__1__paper="table3/defin"),
+            "translation, run 'define': the paper has no row 'table3/defin', did you mean table3/d",
+        ),
         (changed(translation__averaging=-1), "averaging: -1 is less than the minimum of 0"),
         (changed(bpe__merges="many"), "bpe.merges is 'many', expected integer"),
         (changed(bpe__merges=2.0), "bpe.merges is 2.0, expected integer"),

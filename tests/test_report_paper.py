@@ -115,6 +115,19 @@ def test_several_seeds_are_a_mean_between_their_bounds(tmp_path):
     assert line["seeds"] == 2
 
 
+def test_runs_of_one_name_keep_to_their_own_kind(tmp_path):
+    config = paper_config(lstm_define="table2a/define-128", define="table3/define")
+    config["language_models"]["runs"][1]["name"] = "define"
+    make_tree(tmp_path, config)
+    results = read_results(config, tmp_path)
+    comparisons = compare_with_paper(results, (), [])
+    bleu = lines_of(comparisons, "3", "Transformer + DeFINE")["BLEU newstest2017"]
+    perplexity = lines_of(comparisons, "5", "DeFINE")["test perplexity"]
+    assert (bleu["ours"], bleu["seeds"]) == (87.1, 1)
+    assert (perplexity["ours"], perplexity["seeds"]) == (37.0, 1)
+    assert len(differences_from_paper(results)) == 2
+
+
 def test_a_compressed_row_takes_its_numbers_from_the_compression(tmp_path):
     config = paper_config(lstm_define="table2a/define-128")
     make_tree(tmp_path, config)

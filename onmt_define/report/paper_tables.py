@@ -23,7 +23,7 @@ from onmt_define.paper.published import (
 )
 from onmt_define.report.analyses import Analysis
 from onmt_define.report.records import LanguageModelRun, Missing, Results, Run, TranslationRun
-from onmt_define.report.tables import MISSING, NOT_APPLICABLE, Cell, Column, Row, Table, by_name
+from onmt_define.report.tables import MISSING, NOT_APPLICABLE, Cell, Column, Row, Table
 
 NO_RUN = "no run"
 COMPUTED = "computed"
@@ -65,26 +65,43 @@ def compare_with_paper(
     results: Results, compressions: Sequence[Analysis], missing: list[Missing]
 ) -> list[Comparison]:
     """All tables of the paper, in its order."""
-    named = dict(_named_rows(results, missing))
-    return [_compare(table, results, named, compressions) for table in load_tables().values()]
+    named = list(_named_rows(results, missing))
+    return [_compare(table, named, compressions) for table in load_tables().values()]
 
 
-def _named_rows(results: Results, missing: list[Missing]) -> Iterator[tuple[str, PublishedRow]]:
-    """The runs that name a row, and that row; a name that the paper doesn't have is missing."""
-    for section in ("translation", "language_models"):
+@dataclass(frozen=True)
+class _Named:
+    """A run of the config that names a row, and the records of its seeds."""
+
+    name: str
+    row: PublishedRow
+    seeds: list[Run]
+
+
+def _named_rows(results: Results, missing: list[Missing]) -> Iterator[_Named]:
+    """The runs that name a row; a name that the paper doesn't have is missing."""
+    kinds: dict[str, Sequence[Run]] = {
+        "translation": results.translation,
+        "language_models": results.language_models,
+    }
+    # A translation and a language model may have the same name.
+    for section, records in kinds.items():
         for run in (results.config.get(section) or {}).get("runs") or []:
             if run.get("paper"):
+                name = str(run["name"])
                 try:
-                    yield str(run["name"]), find_row(str(run["paper"]))
+                    row = find_row(str(run["paper"]))
                 except UserError as error:
-                    missing.append(Missing(f"run {run['name']}", str(error)))
+                    missing.append(Missing(f"run {name}", str(error)))
+                    continue
+                yield _Named(name, row, [one for one in records if one.name == name])
 
 
 def differences_from_paper(results: Results) -> list[str]:
     """What each run that names a row of the paper does otherwise, as its records tell."""
     found = []
-    for name, row in _named_rows(results, []):
-        runs = [run for run in _all_runs(results) if run.name == name]
+    for named in _named_rows(results, []):
+        row, runs = named.row, named.seeds
         corpus = load_tables()[row.id.partition("/")[0].removeprefix("table")].corpus
         training = (row.settings or {}).get("training", {})
         said = []
@@ -102,7 +119,7 @@ def differences_from_paper(results: Results) -> list[str]:
         if not runs or all(run.device is None for run in runs):
             said.append("no record of a training")
         if said:
-            found.append(f"{name} ({row.id}): {'; '.join(said)}.")
+            found.append(f"{named.name} ({row.id}): {'; '.join(said)}.")
     return found
 
 
@@ -123,37 +140,30 @@ def _training_differences(runs: Sequence[Run], training: Settings) -> Iterator[s
         yield f"torch {', '.join(versions)} (paper: {training.get('pytorch', 'not told')})"
 
 
-def _all_runs(results: Results) -> list[Run]:
-    return [*results.translation, *results.language_models]
-
-
 def _compare(
     published: PublishedTable,
-    results: Results,
-    named: dict[str, PublishedRow],
+    named: Sequence[_Named],
     compressions: Sequence[Analysis],
 ) -> Comparison:
     rows: list[Row] = []
     shown: dict[str, None] = {}
     for row in published.rows:
-        runs = _runs_of(row, results, named)
+        runs = _runs_of(row, named)
         shown |= dict.fromkeys(run.name for run in runs)
         rows += _lines(row, runs, compressions)
     name = f"paper_table{published.number}"
     return Comparison(published, Table(name, COLUMNS, tuple(rows)), tuple(shown))
 
 
-def _runs_of(row: PublishedRow, results: Results, named: dict[str, PublishedRow]) -> list[Run]:
+def _runs_of(row: PublishedRow, named: Sequence[_Named]) -> list[Run]:
     """All seeds of the first run whose named row is this one or builds the same model."""
     if row.settings is None:
         return []
     for exactly in (True, False):
-        for name, seeds in by_name(_all_runs(results)).items():
-            model = named.get(name)
-            if model is not None and (
-                model.id == row.id or (not exactly and _model(model) == _model(row))
-            ):
-                return seeds
+        for one in named:
+            same = one.row.id == row.id or (not exactly and _model(one.row) == _model(row))
+            if one.seeds and same:
+                return one.seeds
     return []
 
 
@@ -212,7 +222,7 @@ def _measured(
         values = [
             _of_compression(one.record, key, compressed)
             for one in compressions
-            if one.run.name == runs[0].name and (not coding or _is_coded(one.record, coding))
+            if one.run in runs and (not coding or _is_coded(one.record, coding))
         ]
     else:
         values = [_MEASURES[key](run) if key in _MEASURES else None for run in runs]

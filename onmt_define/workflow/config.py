@@ -9,6 +9,7 @@ from typing import Any
 
 from onmt_define.errors import UserError
 from onmt_define.lm.paper_runs import paper_run
+from onmt_define.paper.published import find_row
 from onmt_define.schema import load_yaml, validate
 from onmt_define.workflow.sources import raw_splits
 
@@ -31,6 +32,7 @@ def complete_config(config: Any, where: str) -> dict[str, Any]:
     validate(config, schema, where)
     completed = _with_defaults(config, schema, schema["$defs"])
     _take_corpora_from_the_paper(completed, where)
+    _check_rows_of_the_paper(completed["translation"], where)
     _check_corpus(completed, where)
     _check_downloads(completed, where)
     for kind in ("translation", "language_models"):
@@ -80,6 +82,22 @@ def _take_corpora_from_the_paper(config: dict[str, Any], where: str) -> None:
                 place = f"{where}: language_models, run {run['name']!r}"
                 raise UserError(f"{place}: {error}") from error
             run.setdefault("corpus", {"download": row["corpus"]})
+
+
+def _check_rows_of_the_paper(translation: dict[str, Any], where: str) -> None:
+    for run in translation["runs"]:
+        if "paper" not in run:
+            continue
+        place = f"{where}: translation, run {run['name']!r}"
+        try:
+            row = find_row(run["paper"])
+        except UserError as error:
+            raise UserError(f"{place}: {error}") from error
+        if (row.settings or {}).get("model") != "transformer":
+            raise UserError(
+                f"{place}: paper is {run['paper']!r}, which isn't a translation model trained "
+                "here, expected one such as table3/define"
+            )
 
 
 def _check_corpus(config: dict[str, Any], where: str) -> None:
