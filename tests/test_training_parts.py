@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
+from onmt_define.opennmt.translations import decode_bpe
 from onmt_define.workflow.learning_curve import LearningCurve
+from onmt_define.workflow.opennmt_checkpoints import opennmt_checkpoints
 from onmt_define.workflow.same_training import begin, check_same_training
 from onmt_define.workflow.scoring import Baseline, score
-from onmt_define.workflow.training import opennmt_checkpoints
 from onmt_define.workflow.training_config import resolve_training, spread_over_gpus
 from onmt_define.workflow.training_record import count_parameters
-from onmt_define.workflow.translating import decode_bpe
 
 LOG = """\
 [2026-01-01 10:00:00,000 INFO] Step  5/   20; acc: 0.0; ppl: 4297.4; xent: 8.4; lr: 0.00019; \

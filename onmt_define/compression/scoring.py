@@ -18,6 +18,7 @@ from sacrebleu.metrics import BLEU
 from onmt_define.errors import UserError
 from onmt_define.lm.data import EOS, encode
 from onmt_define.lm.evaluation import CHUNK, load_model, perplexity
+from onmt_define.opennmt.translations import decode_bpe, read_lines
 from onmt_define.trained_models import OpenNMTModel, read_model
 
 SENTENCES_A_BATCH = 30
@@ -34,7 +35,7 @@ def check_files(model: str | Path, files: list[str]) -> None:
                 f"--score names {len(files)} file, expected a source and its reference "
                 f"for the translation model {model}"
             )
-        source, reference = map(_lines, files)
+        source, reference = map(read_lines, files)
         if len(source) != len(reference):
             raise UserError(
                 f"--score: {files[0]} has {len(source)} lines, but {files[1]} has "
@@ -102,9 +103,9 @@ def _bleu(model: str | Path, source: str, reference: str) -> tuple[float, float]
         if finished.returncode:
             last = (finished.stdout.strip().splitlines() or ["no message"])[-1]
             raise UserError(f"translating {source} with {model} failed: {last}")
-        translations = [_whole_words(line) for line in _lines(output)]
+        translations = [decode_bpe(line) for line in read_lines(output)]
     bleu = BLEU(tokenize="none", force=True)
-    references = [_whole_words(line) for line in _lines(reference)]
+    references = [decode_bpe(line) for line in read_lines(reference)]
     value = bleu.corpus_score(translations, [references]).score
     return value, SENTENCES_A_BATCH * _milliseconds_a_sentence(finished.stdout)
 
@@ -113,11 +114,3 @@ def _milliseconds_a_sentence(printed: str) -> float:
     """What OpenNMT-py's `-report_time` says; NaN if it says nothing, as of no sentence at all."""
     found = re.search(r"Average translation time \(ms\): ([\d.]+)", printed)
     return float(found[1]) if found else math.nan
-
-
-def _whole_words(line: str) -> str:
-    return f"{line} ".replace("@@ ", "").strip()
-
-
-def _lines(path: str | Path) -> list[str]:
-    return Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")

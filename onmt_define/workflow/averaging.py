@@ -5,7 +5,7 @@ from pathlib import Path
 import onmt_define.opennmt.startup  # noqa: F401  before OpenNMT-py, also outside site-packages
 from onmt_define.errors import UserError
 from onmt_define.opennmt import checkpoint_files
-from onmt_define.workflow.training import opennmt_checkpoints
+from onmt_define.workflow.opennmt_checkpoints import opennmt_checkpoints
 
 
 def average_checkpoints(folder: str | Path, output: str | Path, number: int) -> list[int]:

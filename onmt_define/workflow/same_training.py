@@ -1,13 +1,13 @@
 """A training goes on only with the settings that it was begun with."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
 from onmt_define.settings_difference import first_difference
+from onmt_define.workflow.opennmt_checkpoints import opennmt_checkpoints
 
 CHANGEABLE_SETTINGS = {
     *("train_steps", "valid_steps", "save_checkpoint_steps", "keep_checkpoint", "report_every"),
@@ -52,9 +52,9 @@ def check_same_training(output: Path, config: dict[str, Any]) -> None:
 
 def newest_step(output: Path) -> int:
     """Step of the newest checkpoint in a translation run's folder, 0 without any."""
-    names = [path.name for path in (output / "checkpoints").glob("checkpoint_step_*.pt")]
-    steps = [re.fullmatch(r"checkpoint_step_(\d+)\.pt", name) for name in names]
-    return max((int(step[1]) for step in steps if step), default=0)
+    return max(
+        (step for step, _ in opennmt_checkpoints(output / "checkpoints").by_step()), default=0
+    )
 
 
 def _path(output: Path) -> Path:

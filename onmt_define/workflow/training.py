@@ -15,7 +15,6 @@ import time
 from pathlib import Path
 from typing import Any, TextIO
 
-from onmt_define.checkpoint_folder import CheckpointFolder
 from onmt_define.environment import describe_device
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
@@ -28,6 +27,7 @@ from onmt_define.stop_signals import StopRequest, die_with_parent, stop_signal
 from onmt_define.workflow.gpus import describe, usable_gpus
 from onmt_define.workflow.learning_curve import LearningCurve
 from onmt_define.workflow.leases import lease
+from onmt_define.workflow.opennmt_checkpoints import opennmt_checkpoints
 from onmt_define.workflow.same_training import begin, check_same_training
 from onmt_define.workflow.training_config import spread_over_gpus
 from onmt_define.workflow.training_record import training_record
@@ -69,7 +69,7 @@ def train(
     use_gpus = usable_gpus(gpus, allow_cpu, f"training {name}")
     (output / "checkpoints").mkdir(parents=True, exist_ok=True)
     with only_writer(output), open(log_path, "a", encoding="utf-8") as log:
-        valid_steps = int(config.get("valid_steps", 10_000))  # OpenNMT-py's default
+        valid_steps = config.get("valid_steps", 10_000)  # OpenNMT-py's default
         state = _State.load(output / "learning_curve.json", valid_steps)
         checkpoints = opennmt_checkpoints(output / "checkpoints")
         newest = checkpoints.newest_valid()
@@ -116,18 +116,6 @@ def train(
         with complete_or_absent(output / "record.json") as temporary:
             temporary.write_text(json.dumps(record, indent=1), encoding="utf-8")
         checkpoint_files.save({**checkpoint, "optim": None}, output / "model.pt")
-
-
-def opennmt_checkpoints(folder: Path) -> CheckpointFolder:
-    """The checkpoints of an OpenNMT-py training, each with all that going on from it needs."""
-
-    def read(path: Path) -> dict[str, Any]:
-        checkpoint = checkpoint_files.load(path)
-        if not {"model", "optim"} <= checkpoint.keys():
-            raise UserError(f"{path} lacks the weights or the optimizer's state")
-        return checkpoint
-
-    return CheckpointFolder(folder, r"checkpoint_step_(\d+)\.pt", read)
 
 
 class _State:

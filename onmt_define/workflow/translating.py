@@ -11,12 +11,11 @@ import yaml
 
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
+from onmt_define.opennmt.translations import decode_bpe, read_lines
 from onmt_define.schema import load_yaml
 from onmt_define.workflow.cleaning import detokenise
 from onmt_define.workflow.gpus import visible_gpus
 from onmt_define.workflow.leases import lease
-
-BPE_JOINT = "@@ "
 
 
 def translate(
@@ -52,16 +51,6 @@ def translate(
     translations = detokenise((decode_bpe(line) for line in encoded), language)
     with complete_or_absent(output) as temporary:
         temporary.write_text("".join(f"{line}\n" for line in translations), encoding="utf-8")
-
-
-def read_lines(path: str | Path) -> list[str]:
-    """The lines of a text, without their ends."""
-    return Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
-
-
-def decode_bpe(line: str) -> str:
-    """Join subwords to words; a translation may also end in an unfinished word."""
-    return f"{line} ".replace(BPE_JOINT, "").strip()
 
 
 def _run_opennmt(
