@@ -46,7 +46,7 @@ class CheckpointFolder:
         """
         remove_unfinished(self._folder)
         for step, path in self.by_step():
-            content = self._read_whole(path)
+            content = self.read_whole(path)
             if content is not None:
                 return step, path, content
             path.unlink()
@@ -63,7 +63,8 @@ class CheckpointFolder:
                 return step, path, self._read(path)
         return None
 
-    def _read_whole(self, path: Path) -> dict[str, Any] | None:
+    def read_whole(self, path: Path) -> dict[str, Any] | None:
+        """The content of one, None if it is damaged; `OSError` as for `newest_valid`."""
         try:
             with zipfile.ZipFile(path) as archive:
                 if archive.testzip() is not None:

@@ -5,7 +5,8 @@ Example:
         --output results/demo/mt/define/seed1 --corpus demo --gpus 1 --log train.log
 
 Inputs: a resolved OpenNMT-py configuration and the files it names.
-Outputs: OUTPUT/checkpoints/ while it runs; OUTPUT/model.pt and OUTPUT/record.json at the end.
+Outputs: OUTPUT/checkpoints/ while it runs; OUTPUT/model.pt (the kept checkpoint with the lowest
+validation perplexity) and OUTPUT/record.json at the end.
 SIGTERM and SIGUSR1 save a checkpoint and stop; the same command goes on from it.
 gpus.tsv beside the log says when GPUs were taken and released.
 """

@@ -90,6 +90,28 @@ def test_a_resumed_training_replaces_what_it_repeats():
     assert curve.validation == []
 
 
+@pytest.mark.parametrize(
+    ("perplexities", "kept", "best"),
+    [
+        ([90, 80, 70], [4, 8, 12], 12),
+        ([90, 60, 70], [4, 8, 12], 8),
+        ([50, 60, 70], [8, 12], 8),  # the best is no longer kept
+        ([90, 60, 60], [4, 8, 12], 12),  # equally good: trained for longer
+        ([90, 60, 70], [8, 12, 14], 14),  # how good the last is isn't known
+        ([90, 60, 70], [6, 10, 12], 12),  # nor those between
+        (["nan", 60, "nan"], [4, 8, 12], 8),
+        (["nan", "nan", "nan"], [4, 8, 12], 12),
+        ([], [12], 12),
+    ],
+)
+def test_the_best_checkpoint_is_the_kept_one_with_the_lowest_validation_perplexity(
+    perplexities, kept, best
+):
+    curve = LearningCurve(valid_steps=4)
+    read_on(curve, "".join(map(validation, perplexities)))
+    assert curve.best_step(kept) == curve.best_step(reversed(kept)) == best
+
+
 def test_diverged_training_is_read_as_such():
     curve = read(LOG.replace("4023.7", "nan").replace("3649.29", "nan"))
     assert curve.training[1]["train_perplexity"] != curve.training[1]["train_perplexity"]

@@ -15,6 +15,7 @@ import sys
 import time
 
 import pytest
+import torch
 import yaml
 from paths import BIN, ROOT
 
@@ -340,6 +341,36 @@ def test_a_killed_training_goes_on_from_its_newest_whole_checkpoint(finished, tm
     assert validated == sorted(set(validated))
     assert validated[-1] == 396
     assert all(step % 12 == 0 for step in validated)
+
+
+def test_the_model_is_the_best_checkpoint_that_is_whole(finished, tmp_path):
+    """OpenNMT-py validated at steps 10 and 20; here as if it had found the earlier one better."""
+    project = tmp_path / "project"
+    shutil.copytree(finished[0], project)
+    seed = project / "results/tiny/mt/define/seed1"
+    curve = json.loads((seed / "learning_curve.json").read_text())
+    assert [point["step"] for point in curve["validation"]] == [10, 20]
+    curve["validation"][0]["perplexity"] = curve["validation"][1]["perplexity"] - 1
+    (seed / "learning_curve.json").write_text(json.dumps(curve))
+    command = [sys.executable, ROOT / "scripts/train_translation.py", "--allow-cpu"]
+    command += ["--config", seed / "train.yaml", "--output", seed, "--corpus", "mine"]
+    command += ["--log", project / "train.log"]
+    checkpoints = {step: seed / f"checkpoints/checkpoint_step_{step}.pt" for step in (10, 20)}
+
+    def expect_model_of(step, sentence):
+        weights = load(checkpoints[step])["model"]
+        ended = subprocess.run(command, cwd=project, capture_output=True, text=True)
+        assert ended.returncode == 0, ended.stderr
+        assert sentence in ended.stderr
+        model = load(seed / "model.pt")
+        assert model["optim"] is None
+        assert all(torch.equal(weights[name], model["model"][name]) for name in weights)
+        record = json.loads((seed / "record.json").read_text())
+        assert (record["steps"], record["model_step"]) == (20, step)
+
+    expect_model_of(10, "model.pt is of step 10, whose validation perplexity is the lowest")
+    checkpoints[10].write_bytes(checkpoints[10].read_bytes()[:-1000])
+    expect_model_of(20, "checkpoint_step_10.pt is damaged, so another is the model")
 
 
 def break_text(folder, name, content):

@@ -266,7 +266,7 @@ def _views(results: Results, tables: dict[str, Table]) -> dict[str, Table]:
             (
                 *("run", "seed"),
                 *_keys(table, starts=("BLEU", "interval", *tested, "deviation", "chrF", "COMET")),
-                *("steps", "seconds", "source tokens/s", "target tokens/s"),
+                *("steps", "model step", "seconds", "source tokens/s", "target tokens/s"),
             )
         )
         views["sizes"] = _sizes(table)

@@ -114,8 +114,12 @@ class Run(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationRun(Run):
-    """One training of a translation model and its score on each test set."""
+    """One training of a translation model and its score on each test set.
 
+    `model_step` is the step of the checkpoint that was translated with: the best in validation.
+    """
+
+    model_step: int | None
     vocabulary: dict[str, int | None]
     tokens_per_second: dict[str, float | None]
     scores: dict[str, Score]
@@ -160,7 +164,7 @@ class Results:
 
     @property
     def test_sets(self) -> tuple[str, ...]:
-        """Those of the last checkpoint, then, if asked for, the same of averaged checkpoints."""
+        """Those of the best checkpoint, then, if asked for, the same of averaged checkpoints."""
         return _scored_sets(self.config) if self.translation else ()
 
 
@@ -424,6 +428,7 @@ def _read_translation_run(
         name=name,
         seed=seed,
         **_common(fields, TRANSLATION_PARTS, folder / f"benchmarks/train_{name}_seed{seed}.tsv"),
+        model_step=fields.number("model_step"),
         vocabulary=fields.numbers("vocabulary", ("source", "target")),
         tokens_per_second=fields.numbers("tokens_per_second", ("source", "target")),
         scores={one: _read_score(folder, place, one, missing) for one in test_sets},

@@ -121,6 +121,7 @@ def translation_table(results: Results) -> Table:
     columns += [
         *_parameter_columns(TRANSLATION_PARTS),
         *_TRAINING,
+        Column("model step", "best checkpoint", "integer", "step"),
         Column("source tokens/s", "training speed, source", "integer", "tokens/s"),
         Column("target tokens/s", "training speed, target", "integer", "tokens/s"),
         Column("source vocabulary", "source vocabulary", "integer", "entries"),
@@ -420,6 +421,7 @@ def _translation_cells(run: TranslationRun, reference: int | None) -> dict[str, 
         if score.baseline is not None:
             cells[f"baseline {test_set}"] = score.baseline
             cells[f"p {test_set}"] = _cell(score.p_value)
+    cells["model step"] = _cell(run.model_step)
     for side in ("source", "target"):
         cells[f"{side} tokens/s"] = _cell(run.tokens_per_second[side])
         cells[f"{side} vocabulary"] = _cell(run.vocabulary[side])

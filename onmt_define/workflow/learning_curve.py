@@ -1,6 +1,8 @@
 """Reads OpenNMT-py's log lines into the points of a learning curve."""
 
+import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -63,6 +65,22 @@ class LearningCurve:
             side: median(point[name] for point in reports) if reports else None
             for side, name in names.items()
         }
+
+    def best_step(self, steps: Iterable[int]) -> int:
+        """The one of `steps` with the lowest validation perplexity, the later of two equal ones.
+
+        The last of them where that wasn't validated: how good it is isn't known.
+        """
+        newest_first = sorted(steps, reverse=True)
+        perplexities = {point["step"]: point["perplexity"] for point in self.validation}
+        if newest_first[0] not in perplexities:
+            return newest_first[0]
+
+        def perplexity(step: int) -> float:
+            value = perplexities.get(step, math.inf)
+            return math.inf if math.isnan(value) else value
+
+        return min(newest_first, key=perplexity)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any, TextIO
 
+from onmt_define.checkpoint_folder import CheckpointFolder
 from onmt_define.environment import describe_device
 from onmt_define.errors import UserError
 from onmt_define.files import complete_or_absent
@@ -47,6 +48,8 @@ def train(
     corpus: str,
 ) -> None:
     """Train, or go on training, until `train_steps`; then write model.pt and record.json.
+
+    The model is the kept checkpoint with the lowest validation perplexity.
 
     Args:
         config_path: a resolved OpenNMT-py configuration for one GPU.
@@ -101,13 +104,15 @@ def train(
                 )
         assert newest is not None
         checkpoints.prune(config.get("keep_checkpoint", -1))
-        steps, _, checkpoint = newest
+        steps = newest[0]
+        model_step, checkpoint = _best(checkpoints, newest, state.curve, name)
         record = training_record(
             checkpoint,
             run=output.parent.name,
             seed=config["seed"],
             corpus=corpus,
             steps=steps,
+            model_step=model_step,
             device=state.device,
             curve=state.curve,
             tries=state.tries,
@@ -116,6 +121,26 @@ def train(
         with complete_or_absent(output / "record.json") as temporary:
             temporary.write_text(json.dumps(record, indent=1), encoding="utf-8")
         checkpoint_files.save({**checkpoint, "optim": None}, output / "model.pt")
+
+
+def _best(
+    checkpoints: CheckpointFolder,
+    newest: tuple[int, Path, dict[str, Any]],
+    curve: LearningCurve,
+    name: str,
+) -> tuple[int, dict[str, Any]]:
+    """Step and content of the best whole checkpoint; `newest` is known to be whole."""
+    paths = dict(checkpoints.by_step())
+    while (step := curve.best_step(paths)) != newest[0]:
+        content = checkpoints.read_whole(paths[step])
+        if content is not None:
+            print(
+                f"[{name}] model.pt is of step {step:,}, whose validation perplexity is the lowest",
+                file=sys.stderr,
+            )
+            return step, content
+        print(f"[{name}] {paths.pop(step)} is damaged, so another is the model", file=sys.stderr)
+    return newest[0], newest[2]
 
 
 class _State:

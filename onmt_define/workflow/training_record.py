@@ -15,6 +15,7 @@ def training_record(
     seed: int,
     corpus: str,
     steps: int,
+    model_step: int,
     device: str,
     curve: LearningCurve,
     tries: list[dict[str, Any]],
@@ -22,8 +23,9 @@ def training_record(
 ) -> dict[str, Any]:
     """All facts of a translation run for record.json.
 
-    `tries` are the starts of the training, each with the step it went on from and its seconds;
-    `gpu_use` is what `onmt_define.gpu_use.summarise` found.
+    `model_step` is the step of the checkpoint that became the model; `tries` are the starts of the
+    training, each with the step it went on from and its seconds; `gpu_use` is what
+    `onmt_define.gpu_use.summarise` found.
     """
     vocabulary = checkpoint["vocab"]
     return {
@@ -35,6 +37,7 @@ def training_record(
         "parameters": count_parameters(checkpoint),
         "vocabulary": {"source": len(vocabulary["src"]), "target": len(vocabulary["tgt"])},
         "steps": steps,
+        "model_step": model_step,
         "seconds": round(sum(attempt["seconds"] for attempt in tries), 1),
         "device": device,
         "tries": tries,
