@@ -347,7 +347,7 @@ def test_the_model_is_the_best_checkpoint_that_is_whole(finished, tmp_path):
     """OpenNMT-py validated at steps 10 and 20; here as if it had found the earlier one better."""
     project = tmp_path / "project"
     shutil.copytree(finished[0], project)
-    seed = project / "results/tiny/mt/define/seed1"
+    seed = project / "results/tiny/mt/standard/seed1"
     curve = json.loads((seed / "learning_curve.json").read_text())
     assert [point["step"] for point in curve["validation"]] == [10, 20]
     curve["validation"][0]["perplexity"] = curve["validation"][1]["perplexity"] - 1
