@@ -46,12 +46,18 @@ class CheckpointFolder:
         """
         remove_unfinished(self._folder)
         for step, path in self.by_step():
-            content = self.read_whole(path)
+            content = self.read_or_delete(path)
             if content is not None:
                 return step, path, content
-            path.unlink()
-            print(f"{path} is damaged, going back to the checkpoint before it", file=sys.stderr)
         return None
+
+    def read_or_delete(self, path: Path) -> dict[str, Any] | None:
+        """The content of one; a damaged one is deleted. `OSError` as for `newest_valid`."""
+        content = self._read_whole(path)
+        if content is None:
+            path.unlink()
+            print(f"{path} is damaged, going back to another checkpoint", file=sys.stderr)
+        return content
 
     def newest_readable(self) -> tuple[int, Path, dict[str, Any]] | None:
         """The same at a glance, for those who don't write here: nothing is deleted.
@@ -63,8 +69,7 @@ class CheckpointFolder:
                 return step, path, self._read(path)
         return None
 
-    def read_whole(self, path: Path) -> dict[str, Any] | None:
-        """The content of one, None if it is damaged; `OSError` as for `newest_valid`."""
+    def _read_whole(self, path: Path) -> dict[str, Any] | None:
         try:
             with zipfile.ZipFile(path) as archive:
                 if archive.testzip() is not None:
@@ -77,9 +82,16 @@ class CheckpointFolder:
                 return None
             raise OSError(error.errno, error.strerror, str(path)) from error
 
-    def prune(self, keep: int) -> None:
-        """Delete all but the newest `keep`; none if that is -1, as OpenNMT-py has it."""
+    def prune(self, keep: int, every: int = 1) -> None:
+        """Delete all but the newest `keep`; none if that is -1, as OpenNMT-py has it.
+
+        Of the older ones only those saved after a multiple of `every` steps count, and the others
+        go: one that was saved because the training was stopped may not push out a regular one.
+        """
         if keep < 0:
             return
-        for _, path in self.by_step()[keep:]:
-            path.unlink()
+        found = self.by_step()
+        regular = [path for step, path in found[1:] if step % every == 0]
+        for _, path in found[1:]:
+            if path not in regular[: keep - 1]:
+                path.unlink()

@@ -316,6 +316,14 @@ def test_a_wrong_option_is_named_before_anything_starts(config, sentence):
     assert sentence in str(error.value)
 
 
+@pytest.mark.parametrize("kept", [{"keep_checkpoint": -1}, {}])
+def test_all_checkpoints_are_enough_to_average(kept):
+    config = changed(translation__averaging=2)
+    del config["translation"]["training"]["keep_checkpoint"]
+    config["translation"]["training"].update(kept)
+    check_options(complete_config(config, "my.yaml"), "my.yaml", gpus_given=0)
+
+
 def training(**options):
     """The demo's configuration with other options, trained by OpenNMT-py's own loop."""
     options = {"training_loop": "stock", **options}
@@ -335,6 +343,10 @@ def training(**options):
         ({"dropout": []}, "dropout is empty, expected at least one value"),
         ({"train_steps": "8"}, "train_steps is '8', expected a whole number without quotation mar"),
         ({"accum_count": [2, "4"]}, "accum_count is [2, '4'], expected a whole number without qu"),
+        (
+            {"reset_optim": "all"},
+            "can't be used in the workflow: a training there goes on with its",
+        ),
         ({"early_stopping": 2}, "can't be used in the workflow: a training there ends at train_s"),
         (
             {"encoder_type": "ggnn", "decoder_type": "rnn"},

@@ -141,7 +141,7 @@ def test_a_training_reaches_its_end_through_thirty_interruptions(command, tmp_pa
     assert load(tmp_path / "run" / "model.pt")["model"]
     # Nothing is left but what belongs there.
     assert {path.name for path in folder.iterdir()} == {
-        "settings.json",
+        *("settings.json", "texts.json"),
         *(f"checkpoint_step_{step}.pt" for step in (STEPS, STEPS - INTERVAL)),
     }
 

@@ -91,6 +91,14 @@ def test_a_row_of_the_paper_is_trained_with_changes_and_scored(command, texts):
     assert not target.exists()
 
 
+def test_texts_on_the_command_line_replace_those_of_the_run_file(command, texts, tmp_path):
+    (texts / "small.yaml").write_text(yaml.safe_dump({**SMALL, "train": str(texts / "test.txt")}))
+    arguments = ["--paper", "table1a/R3", "--config", texts / "small.yaml", "--texts", "nowhere"]
+    status, printed = command("train", *arguments, "--output", tmp_path / "output")
+    assert status == 2
+    assert "error: nowhere/train.txt: no such file" in printed.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -181,6 +189,23 @@ def test_a_number_that_nothing_could_hold_is_named(command, tmp_path, words):
     status, printed = command(*words, "--output", tmp_path / "output")
     assert status == 2
     assert f"{words[-1]} is more than" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("option", "switch"),
+    [
+        ("--cache-weight", "--cache-size"),
+        ("--cache-sharpness", "--cache-size"),
+        ("--dynamic-decay", "--dynamic-rate"),
+        ("--dynamic-chunk", "--dynamic-rate"),
+    ],
+)
+def test_an_option_of_what_is_off_is_refused(command, model, tmp_path, option, switch):
+    (tmp_path / "test.txt").write_text("a a\n")
+    words = ("evaluate", model[0], tmp_path / "test.txt", "--output", tmp_path / "score.json")
+    status, printed = command(*words, option, 1)
+    expected = f"error: {option} says nothing without {switch}, expected both\n"
+    assert (status, printed.err) == (2, expected)
 
 
 @pytest.mark.parametrize(

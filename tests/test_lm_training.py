@@ -410,6 +410,16 @@ def test_more_epochs_continue_but_other_settings_are_refused(run, tmp_path):
         train(run, output)
 
 
+def test_a_training_begun_anew_records_nothing_of_the_one_before(run, tmp_path, monkeypatch):
+    output = tmp_path / "output"
+    train({**run, "epochs": 1}, output)
+    train({**run, "epochs": 2}, output)
+    assert len(json.loads((output / "record.json").read_text())["tries"]) == 2
+    shutil.rmtree(output / "checkpoints")
+    train({**run, "epochs": 1, "learning_rate": 0.002}, output)
+    assert json.loads((output / "record.json").read_text())["tries"] == [{"from_step": 0}]
+
+
 def test_fewer_epochs_than_are_done_are_refused(run, tmp_path):
     output = tmp_path / "output"
     train({**run, "epochs": 2}, output)
@@ -685,6 +695,10 @@ def test_command_line_trains_and_evaluates(run, tmp_path, capsys):
         ({"unit": {**UNIT, "dept": 7}}, ["unknown key 'unit.dept'", "'depth'"]),
         ({"epochs": "two"}, ["epochs is 'two', expected integer"]),
         ({"epochs": 0}, ["epochs", "0 is less than the minimum of 1"]),
+        (
+            {"fine_tuning_epochs": 9, "epochs": 2},
+            ["fine_tuning_epochs is 9, expected at most epoch"],
+        ),
         ({"seed": True}, ["seed is True, expected integer"]),
         ({"dropout": 1}, ["dropout", "1 is greater than or equal to the maximum of 1"]),
         ({"learning_rate": "1e-3"}, ["learning_rate is '1e-3', expected number", "1.0e-3"]),

@@ -432,6 +432,18 @@ def test_unreadable_record_is_missing_as_a_whole(tmp_path, content, reason):
     assert rows_of(tables.translation_table(results))[1]["BLEU test"] == 87.1
 
 
+def test_a_record_that_does_not_say_which_checkpoint_is_the_model_means_the_last(tmp_path):
+    config = make_config(["standard"])
+    folder = make_tree(tmp_path / "demo", config)
+    path = folder / "mt/standard/seed1/record.json"
+    record = json.loads(path.read_text())
+    del record["model_step"]
+    path.write_text(json.dumps(record))
+    results = read_results(config, folder)
+    assert not results.missing
+    assert results.translation[0].model_step == record["steps"]
+
+
 @pytest.mark.parametrize("wrong", [None, 3, "text", [], [3], {}, {"total": "many"}])
 def test_no_field_of_a_wrong_type_stops_the_reading(tmp_path, wrong):
     config = make_config(["standard"], ["lstm-standard"])

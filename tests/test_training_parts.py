@@ -252,6 +252,22 @@ def test_old_checkpoints_are_pruned(tmp_path, keep, kept):
     assert [step for step, _ in opennmt_checkpoints(tmp_path).by_step()] == kept
 
 
+@pytest.mark.parametrize(
+    ("steps", "kept"),
+    [
+        ((100, 200, 216, 300), (200, 300)),
+        ((100, 200, 216), (200, 216)),  # stopped: from the newest the training goes on
+        ((100, 116, 150), (100, 150)),
+        ((16, 50), (50,)),
+    ],
+)
+def test_a_checkpoint_of_a_stopped_training_pushes_out_no_regular_one(tmp_path, steps, kept):
+    for step in steps:
+        save_checkpoint(tmp_path / f"checkpoint_step_{step}.pt")
+    opennmt_checkpoints(tmp_path).prune(2, every=100)
+    assert [step for step, _ in opennmt_checkpoints(tmp_path).by_step()] == sorted(kept)[::-1]
+
+
 def test_parameters_are_counted_once_and_without_positions():
     opt = Namespace(share_embeddings=False, share_decoder_embeddings=False)
     luts = "embeddings.make_embedding.emb_luts.0"

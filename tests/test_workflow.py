@@ -332,7 +332,8 @@ def test_a_killed_training_goes_on_from_its_newest_whole_checkpoint(finished, tm
     resumed = snakemake(project, "--", str((seed / "model.pt").relative_to(project)))
     assert resumed.returncode == 0, resumed.stderr
     record = json.loads((seed / "record.json").read_text())
-    assert record["steps"] == 400
+    assert record["steps"] == record["model_step"] == 400
+    assert "model.pt is of the last step, 400, which wasn't validated" in resumed.stderr
     assert [attempt["from_step"] for attempt in record["tries"]] == [0, stopped_at]
     steps = [point["step"] for point in record["learning_curve"]]
     assert steps == sorted(set(steps))
@@ -370,7 +371,42 @@ def test_the_model_is_the_best_checkpoint_that_is_whole(finished, tmp_path):
 
     expect_model_of(10, "model.pt is of step 10, whose validation perplexity is the lowest")
     checkpoints[10].write_bytes(checkpoints[10].read_bytes()[:-1000])
-    expect_model_of(20, "checkpoint_step_10.pt is damaged, so another is the model")
+    expect_model_of(20, "checkpoint_step_10.pt is damaged, going back to another checkpoint")
+    assert not checkpoints[10].exists()
+
+
+def test_a_finished_training_is_not_passed_off_as_one_on_other_text(finished, tmp_path):
+    project = tmp_path / "project"
+    shutil.copytree(finished[0], project)
+    seed = project / "results/tiny/mt/standard/seed1"
+    command = [sys.executable, ROOT / "scripts/train_translation.py", "--allow-cpu"]
+    command += ["--config", seed / "train.yaml", "--output", seed, "--corpus", "mine"]
+    command += ["--log", project / "train.log"]
+
+    def train_again():
+        return subprocess.run(command, cwd=project, capture_output=True, text=True)
+
+    curve = seed / "learning_curve.json"
+    curve.write_text(curve.read_text()[:-20])
+    damaged = train_again()
+    assert_refused(damaged, f"{curve} is damaged, expected a learning curve")
+    curve.unlink()
+    assert train_again().returncode == 0
+
+    text = next((project / "data/mine").glob("bpe-*/train.de"))
+    lines = text.read_text("utf-8").split("\n")
+    text.write_text("\n".join([lines[1], lines[0], *lines[2:]]), "utf-8")
+    shutil.rmtree(text.with_name("token-ids"), ignore_errors=True)
+    checkpoints = [path.read_bytes() for path in sorted((seed / "checkpoints").iterdir())]
+    refused = train_again()
+    assert_refused(refused, "train.de isn't what the training in")
+    assert checkpoints == [path.read_bytes() for path in sorted((seed / "checkpoints").iterdir())]
+
+    shutil.rmtree(seed / "checkpoints")
+    anew = train_again()
+    assert anew.returncode == 0, anew.stderr
+    record = json.loads((seed / "record.json").read_text())
+    assert [attempt["from_step"] for attempt in record["tries"]] == [0]
 
 
 def break_text(folder, name, content):

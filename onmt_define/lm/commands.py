@@ -5,6 +5,7 @@ What not every installation has is imported where it is used: `onmt_define docto
 
 import argparse
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,9 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what says which run to train; `read_arguments` reads it."""
     parser.add_argument("--config", metavar="FILE", help="run file (YAML)")
     parser.add_argument("--paper", metavar="ROW", help="row of the paper, such as table1a/R3")
-    parser.add_argument("--texts", metavar="DIR", help=f"folder with {SPLIT_FILES}")
+    parser.add_argument(
+        "--texts", metavar="DIR", help=f"folder with {SPLIT_FILES}; instead of the run's own"
+    )
     parser.add_argument("--seed", type=natural, help="instead of the run's own")
 
 
@@ -144,20 +147,12 @@ def add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     )
     cache = parser.add_argument_group("neural cache, off by default")
     cache.add_argument("--cache-size", type=positive, metavar="WORDS", help="words remembered")
-    cache.add_argument(
-        "--cache-weight", type=float, default=0.1, help="the cache's share, lambda (0.1)"
-    )
-    cache.add_argument(
-        "--cache-sharpness", type=float, default=0.3, help="weight of similarity, theta (0.3)"
-    )
+    cache.add_argument("--cache-weight", type=float, help="the cache's share, lambda (0.1)")
+    cache.add_argument("--cache-sharpness", type=float, help="weight of similarity, theta (0.3)")
     dynamic = parser.add_argument_group("dynamic evaluation, off by default")
     dynamic.add_argument("--dynamic-rate", type=float, metavar="RATE", help="learning rate")
-    dynamic.add_argument(
-        "--dynamic-decay", type=float, default=0.0, help="pull to the trained weights (0)"
-    )
-    dynamic.add_argument(
-        "--dynamic-chunk", type=positive, default=5, help="tokens between two steps (5)"
-    )
+    dynamic.add_argument("--dynamic-decay", type=float, help="pull to the trained weights (0)")
+    dynamic.add_argument("--dynamic-chunk", type=positive, help="tokens between two steps (5)")
     parser.set_defaults(function=run_evaluation)
 
 
@@ -193,8 +188,7 @@ def read_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.seed is not None:
         settings["seed"] = arguments.seed
     if arguments.texts is not None:
-        for split in SPLITS:
-            settings.setdefault(split, str(Path(arguments.texts) / f"{split}.txt"))
+        settings.update({split: str(Path(arguments.texts) / f"{split}.txt") for split in SPLITS})
     elif arguments.config is None:
         raise UserError(f"--texts is missing, expected a folder with {SPLIT_FILES}")
     return complete_run(settings, where)
@@ -212,13 +206,12 @@ def run_evaluation(arguments: argparse.Namespace) -> None:
     from onmt_define.lm.neural_cache import NeuralCache
 
     torch.set_num_threads(arguments.threads)
-    cache, dynamic = None, None
-    if arguments.cache_size is not None:
-        cache = NeuralCache(arguments.cache_size, arguments.cache_weight, arguments.cache_sharpness)
-    if arguments.dynamic_rate is not None:
-        dynamic = DynamicEvaluation(
-            arguments.dynamic_rate, arguments.dynamic_decay, arguments.dynamic_chunk
-        )
+    cache = _switched_on(
+        arguments, "cache_size", NeuralCache, {"cache_weight": 0.1, "cache_sharpness": 0.3}
+    )
+    dynamic = _switched_on(
+        arguments, "dynamic_rate", DynamicEvaluation, {"dynamic_decay": 0.0, "dynamic_chunk": 5}
+    )
     record = evaluate_text(
         arguments.model,
         arguments.text,
@@ -230,6 +223,26 @@ def run_evaluation(arguments: argparse.Namespace) -> None:
     )
     write_record(arguments.output, record)
     print(f"{record['run']}  {record['tokens']:,} tokens  perplexity {record['perplexity']:.2f}")
+
+
+def _switched_on(
+    arguments: argparse.Namespace, switch: str, kind: Callable[..., Any], defaults: dict[str, Any]
+) -> Any:
+    """A `kind` of the switch's value and the others', None without the switch."""
+    given = {name: getattr(arguments, name) for name in defaults}
+    if getattr(arguments, switch) is not None:
+        values = (defaults[name] if value is None else value for name, value in given.items())
+        return kind(getattr(arguments, switch), *values)
+    for name, value in given.items():
+        if value is not None:
+            raise UserError(
+                f"{_option(name)} says nothing without {_option(switch)}, expected both"
+            )
+    return None
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 def natural(text: str) -> int:

@@ -37,6 +37,12 @@ def check_run(settings: Any, where: str) -> dict[str, Any]:
     validate(settings, schema, where)
     _check_keys_of_model(settings, schema["properties"], where)
     completed = _with_defaults(settings, schema)
+    epochs, fine_tuning = completed["epochs"], completed.get("fine_tuning_epochs", 0)
+    if fine_tuning > epochs:
+        raise UserError(
+            f"{where}: fine_tuning_epochs is {fine_tuning}, expected at most epochs, {epochs}, of "
+            "which they are the last"
+        )
     _check_sizes(completed, where)
     return completed
 

@@ -1,5 +1,6 @@
 """Training of a language model by truncated back-propagation through time, driven by Lightning."""
 
+import shutil
 import statistics
 from contextlib import nullcontext
 from pathlib import Path
@@ -95,6 +96,8 @@ def _train(
     )
     module = LanguageModelTraining(model, settings, corpus, batches, folder)
     progress = Progress(settings["run"], settings["epochs"] * len(batches), processes)
+    if first_step == 0 and is_first_process():
+        _forget_tries(output)
 
     trainer = lightning.Trainer(
         accelerator="gpu" if gpus else "cpu",
@@ -198,6 +201,13 @@ def _checkpoint_to_go_on_from(folder: Path, settings: dict[str, Any]) -> tuple[P
     check_same_run(path, content, settings)
     report(f"[{settings['run']}] going on from step {step:,} ({path})")
     return path, step
+
+
+def _forget_tries(output: Path) -> None:
+    """Delete the logs of a training whose checkpoints were deleted to begin anew."""
+    for logs in ("metrics", "tensorboard"):
+        for folder in (output / logs).glob("from-step-*"):
+            shutil.rmtree(folder)
 
 
 def _tries(metrics: Path) -> list[dict[str, int]]:

@@ -428,7 +428,8 @@ def _read_translation_run(
         name=name,
         seed=seed,
         **_common(fields, TRANSLATION_PARTS, folder / f"benchmarks/train_{name}_seed{seed}.tsv"),
-        model_step=fields.number("model_step"),
+        # Earlier versions didn't say: it was the last one.
+        model_step=fields.number("steps" if fields.get("model_step") is None else "model_step"),
         vocabulary=fields.numbers("vocabulary", ("source", "target")),
         tokens_per_second=fields.numbers("tokens_per_second", ("source", "target")),
         scores={one: _read_score(folder, place, one, missing) for one in test_sets},

@@ -121,7 +121,7 @@ def translation_table(results: Results) -> Table:
     columns += [
         *_parameter_columns(TRANSLATION_PARTS),
         *_TRAINING,
-        Column("model step", "best checkpoint", "integer", "step"),
+        Column("model step", "model of step", "integer"),
         Column("source tokens/s", "training speed, source", "integer", "tokens/s"),
         Column("target tokens/s", "training speed, target", "integer", "tokens/s"),
         Column("source vocabulary", "source vocabulary", "integer", "entries"),

@@ -31,6 +31,7 @@ UNFIT_FOR_TRAINING = {
     "model_task": "the workflow trains translation models",
     "n_sample": "OpenNMT-py would write samples and not train",
     "save_format": "the workflow keeps a checkpoint in one file",
+    "reset_optim": "a training there goes on with its optimizer's state and from its step",
     "single_pass": "OpenNMT-py would pay no regard to train_steps",
     "n_src_feats": NO_FEATURES,
     "parallel_mode": "the workflow spreads a batch over the GPUs, not the model",
@@ -155,7 +156,7 @@ def _parse(
 def check_averaging(options: dict[str, Any], number: int, where: str) -> None:
     """Raise `UserError` if a training wouldn't leave `number` checkpoints to average."""
     kept = options.get("keep_checkpoint", -1)
-    if number > max(kept, 1):
+    if 0 <= kept < number and number > 1:
         raise UserError(
             f"{where}: translation.averaging is {number}, so keep_checkpoint must be at least as "
             f"large, but it is {kept}"

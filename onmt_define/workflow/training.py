@@ -29,7 +29,7 @@ from onmt_define.workflow.gpus import describe, usable_gpus
 from onmt_define.workflow.learning_curve import LearningCurve
 from onmt_define.workflow.leases import lease
 from onmt_define.workflow.opennmt_checkpoints import opennmt_checkpoints
-from onmt_define.workflow.same_training import begin, check_same_training
+from onmt_define.workflow.same_training import begin, check_same_texts, check_same_training
 from onmt_define.workflow.training_config import spread_over_gpus
 from onmt_define.workflow.training_record import training_record
 
@@ -49,7 +49,8 @@ def train(
 ) -> None:
     """Train, or go on training, until `train_steps`; then write model.pt and record.json.
 
-    The model is the kept checkpoint with the lowest validation perplexity.
+    The model is the kept checkpoint with the lowest validation perplexity, or the last one if that
+    wasn't validated.
 
     Args:
         config_path: a resolved OpenNMT-py configuration for one GPU.
@@ -79,6 +80,7 @@ def train(
         step = newest[0] if newest else 0
         if newest:
             check_same_training(output, config)
+            check_same_texts(output, config)
         else:
             begin(output, config)
         if step < config["train_steps"]:
@@ -87,7 +89,7 @@ def train(
                 print(f"[{name}] going on from step {step:,} ({resume[1]})", file=sys.stderr)
             del newest  # its weights needn't wait in memory
             # OpenNMT-py knows nothing of those that it wrote before it was stopped.
-            checkpoints.prune(config.get("keep_checkpoint", -1))
+            _prune(checkpoints, config)
             state.start_try(step)
             with (
                 lease(use_gpus, name, Path(log_path).with_name("gpus.tsv")) as leased,
@@ -103,7 +105,7 @@ def train(
                     f"{config['train_steps']} without an error of its own; see {log_path}"
                 )
         assert newest is not None
-        checkpoints.prune(config.get("keep_checkpoint", -1))
+        _prune(checkpoints, config)
         steps = newest[0]
         model_step, checkpoint = _best(checkpoints, newest, state.curve, name)
         record = training_record(
@@ -132,15 +134,25 @@ def _best(
     """Step and content of the best whole checkpoint; `newest` is known to be whole."""
     paths = dict(checkpoints.by_step())
     while (step := curve.best_step(paths)) != newest[0]:
-        content = checkpoints.read_whole(paths[step])
+        content = checkpoints.read_or_delete(paths.pop(step))
         if content is not None:
             print(
                 f"[{name}] model.pt is of step {step:,}, whose validation perplexity is the lowest",
                 file=sys.stderr,
             )
             return step, content
-        print(f"[{name}] {paths.pop(step)} is damaged, so another is the model", file=sys.stderr)
+    if curve.validation and curve.validation[-1]["step"] != newest[0]:
+        print(
+            f"[{name}] model.pt is of the last step, {newest[0]:,}, which wasn't validated "
+            f"(valid_steps: {curve.valid_steps:,}), so it isn't known to be the best",
+            file=sys.stderr,
+        )
     return newest[0], newest[2]
+
+
+def _prune(checkpoints: CheckpointFolder, config: dict[str, Any]) -> None:
+    # OpenNMT-py's defaults.
+    checkpoints.prune(config.get("keep_checkpoint", -1), config.get("save_checkpoint_steps", 5000))
 
 
 class _State:
@@ -156,13 +168,21 @@ class _State:
     def load(cls, path: Path, valid_steps: int) -> "_State":
         state = cls(path, valid_steps)
         if path.exists():
-            stored = json.loads(path.read_text(encoding="utf-8"))
-            state.curve = LearningCurve(valid_steps, stored["training"], stored["validation"])
-            state.tries, state.device = stored["tries"], stored.get("device", "")
+            try:
+                stored = json.loads(path.read_text(encoding="utf-8"))
+                state.curve = LearningCurve(valid_steps, stored["training"], stored["validation"])
+                state.tries, state.device = stored["tries"], stored.get("device", "")
+            except (ValueError, KeyError, TypeError) as error:
+                raise UserError(
+                    f"{path} is damaged, expected a learning curve as a training leaves it; "
+                    "without the file the training goes on with a new one"
+                ) from error
         return state
 
     def start_try(self, step: int) -> None:
         self.curve.forget_after(step)
+        if step == 0:
+            self.tries = []  # of a training whose checkpoints were deleted to begin anew
         self.tries.append({"from_step": step, "seconds": 0.0})
 
     def save(self) -> None:
