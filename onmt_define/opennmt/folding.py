@@ -19,7 +19,7 @@ from onmt_define.opennmt.input_layers import (
     misfit,
     without_word_tables,
 )
-from onmt_define.opennmt.safetensors_files import load_whole
+from onmt_define.opennmt.safetensors_files import load_whole, size_in_bytes
 
 
 def fold_file(model: str | Path, output: str | Path) -> str:
@@ -45,7 +45,8 @@ def fold_file(model: str | Path, output: str | Path) -> str:
     return (
         f"folded {model} (embedding_type {embedding_type}) into {output}\n"
         f"weights    {_size(checkpoint)} -> {_size(folded)} parameters\n"
-        f"file       {_megabytes(model)} -> {_megabytes(output)} MB, optimizer state dropped"
+        f"file       {_megabytes(size_in_bytes(model))} -> "
+        f"{_megabytes(output.stat().st_size)} MB, optimizer state dropped"
     )
 
 
@@ -88,5 +89,5 @@ def _size(checkpoint: dict[str, Any]) -> str:
     return f"{sum(tensor.numel() for tensor in tensors.values()):,}"
 
 
-def _megabytes(path: Path) -> str:
-    return f"{path.stat().st_size / 1e6:.1f}"
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f}"

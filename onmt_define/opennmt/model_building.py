@@ -55,6 +55,8 @@ def patch(module: ModuleType) -> None:
         tgt_emb = module.build_embeddings(model_opt, vocabs, for_encoder=False)
         if share_embeddings:
             _tie_parameters(src_emb.word_lut, tgt_emb.word_lut)
+            if model_opt.freeze_word_vecs_dec:
+                tgt_emb.word_lut.requires_grad_(False)
         return module.build_decoder(model_opt, tgt_emb), tgt_emb
 
     @functools.wraps(build_base_model)
@@ -82,6 +84,8 @@ def patch(module: ModuleType) -> None:
             raise UserError(
                 f"update_vocab can't be combined with save_format safetensors ({opt.train_from})"
             )
+        if not starts_new:
+            _take_over(model_opt, opt, checkpoint["opt"])
         with _in_a_sentence("the model" if starts_new else opt.train_from):
             model = build_model(model_opt, opt, vocabs, checkpoint, device_id)
         lora.prepare_training(model, model_opt)
@@ -105,6 +109,18 @@ def patch(module: ModuleType) -> None:
     module.use_embeddings_from_checkpoint = (  # type: ignore[attr-defined]
         use_registered_embeddings_from_checkpoint
     )
+
+
+def _take_over(model_opt: Namespace, opt: Namespace, saved: Namespace) -> None:
+    """What OpenNMT-py forgets when a training goes on.
+
+    It disregards these options, taking the checkpoint's; and with override_opts the place in the
+    text is lost.
+    """
+    model_opt.freeze_word_vecs_enc = opt.freeze_word_vecs_enc
+    model_opt.freeze_word_vecs_dec = opt.freeze_word_vecs_dec
+    if hasattr(saved, "packed_place"):
+        model_opt.packed_place = saved.packed_place
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from onmt_define.opennmt.model_checks import check_model_options
 from onmt_define.opennmt.option_ranges import numbers_out_of_range
 from onmt_define.opennmt.packed_training.support import PACKED, is_packed, refuse_unsupported
 from onmt_define.opennmt.registry import build_embedding, embedding_types
-from onmt_define.opennmt.resuming import refuse_another_embedding
+from onmt_define.opennmt.resuming import refuse_another_model
 from onmt_define.opennmt.training_checks import check_training_options
 from onmt_define.opennmt.transform_checks import check_transforms
 from onmt_define.opennmt.translation_checks import check_translation_options
@@ -156,7 +156,7 @@ def patch_parser(parser_class: Any) -> None:
         _refuse_unknown_options(self, unknown)
         for sentence in numbers_out_of_range(self, namespace):
             self.error(sentence)
-        refuse_another_embedding(self, namespace)
+        refuse_another_model(self, namespace)
         return namespace, unknown
 
     def error(self: Any, message: str) -> None:

@@ -1,5 +1,7 @@
 """Refuses to go on with a model of another embedding than the one asked for, or a compressed one.
 
+So too with one that the packed loop, if it is asked for, can't train.
+
 With `train_from`, OpenNMT-py takes the model's options from the checkpoint and doesn't say that it
 disregards those it was given.
 """
@@ -10,12 +12,14 @@ from typing import Any
 
 from onmt_define.errors import UserError
 from onmt_define.opennmt import checkpoint_files
+from onmt_define.opennmt.packed_training.support import is_packed, refuse_unsupported_model
 
+FREEZING = ("freeze_word_vecs_enc", "freeze_word_vecs_dec", "freeze_encoder", "freeze_decoder")
 # Of the other types, every option counts.
 OPTIONS_OF_TYPE = {"standard": (), "projective": ("define_map_dim",)}
 
 
-def refuse_another_embedding(parser: Any, opt: Namespace) -> None:
+def refuse_another_model(parser: Any, opt: Namespace) -> None:
     """Compare the embedding options that were set, not the defaults, with the checkpoint's.
 
     Raises:
@@ -31,6 +35,9 @@ def refuse_another_embedding(parser: Any, opt: Namespace) -> None:
             f"{opt.train_from} holds a compressed input layer, whose codes can't be trained: go on "
             "from the model that it was made of, and compress again"
         )
+    _refuse_other_parameters(opt, checkpoint["opt"])
+    if is_packed(opt) and not opt.override_opts:
+        refuse_unsupported_model(checkpoint["opt"], opt.train_from)
     asked_for = _embedding_options_set(parser, opt)
     relevant = OPTIONS_OF_TYPE.get(saved["embedding_type"], asked_for)
     for option in asked_for:
@@ -40,6 +47,19 @@ def refuse_another_embedding(parser: Any, opt: Namespace) -> None:
             raise UserError(
                 f"{option} is {getattr(opt, option)}, but {opt.train_from} was trained with "
                 f"{option} {saved[option]} and can only go on so: set the same, or leave it out"
+            )
+
+
+def _refuse_other_parameters(opt: Namespace, saved: Namespace) -> None:
+    """The optimizer's state in a checkpoint fits the parameters that were trained, no others."""
+    if opt.reset_optim not in ("none", "keep_states"):
+        return
+    for option in FREEZING:
+        before, now = getattr(saved, option, False), getattr(opt, option)
+        if before != now:
+            raise UserError(
+                f"{option} is {now}, but {opt.train_from} was trained with {option} {before}, and "
+                "the state of its optimizer fits no other: set the same, or reset_optim: states"
             )
 
 

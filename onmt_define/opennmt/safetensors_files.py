@@ -42,6 +42,12 @@ def find_files(pattern: str) -> list[str]:
     return glob(pattern) or ([whole] if os.path.exists(whole) else [])
 
 
+def size_in_bytes(path: str | Path) -> int:
+    """Of a checkpoint with its weights, wherever they lie."""
+    weights = find_files(f"{Path(path).with_suffix('')}.*.safetensors")
+    return sum(Path(file).stat().st_size for file in (path, *weights))
+
+
 def patch_saver(module: ModuleType) -> None:
     """Let `onmt.models.model_saver` write a tied parameter once for each of its names."""
     original = module.ModelSaver._st_save

@@ -350,6 +350,40 @@ def test_frozen_embeddings_stay_as_they_are(train, side):
         assert all(same) if part == side else not any(same)
 
 
+@pytest.mark.parametrize("side", ["enc", "dec"])
+def test_a_shared_table_is_frozen_by_either_option(train, side):
+    shared = {"share_vocab": True, "src_vocab": "vocab.both", "tgt_vocab": "vocab.both"}
+    frozen = {"share_embeddings": True, f"freeze_word_vecs_{side}": True}
+    status, printed, model = train({**shared, **frozen}, "-save_checkpoint_steps", "1")
+    assert status == 0, printed
+    before, after = load(model.with_name("m_step_1.pt"))["model"], load(model)["model"]
+    names = [name for name in before if ".emb_luts." in name]
+    assert all(torch.equal(before[name], after[name]) for name in names)
+
+
+@pytest.mark.parametrize("option", ["freeze_word_vecs_enc", "freeze_word_vecs_dec"])
+def test_freezing_begins_later_with_a_new_state_of_the_optimizer_only(train, option):
+    status, printed, first = train({}, name="first")
+    assert status == 0, printed
+    settings = ("-train_from", first, "-train_steps", "6", "-save_checkpoint_steps", "6")
+    status, printed, _ = train({option: True}, *settings, name="later")
+    assert (
+        status,
+        f"{option} is True, but {first} was trained with {option} False" in printed,
+    ) == (
+        2,
+        True,
+    )
+    settings = (*settings, "-reset_optim", "states")
+    status, printed, _ = train({option: True}, *settings, name="later")
+    assert status == 0, printed
+    before, after = load(first)["model"], load(first.with_name("later_step_6.pt"))["model"]
+    part = option.removeprefix("freeze_word_vecs_")
+    names = [name for name in before if name.startswith(part) and ".emb_luts." in name]
+    assert names
+    assert all(torch.equal(before[name], after[name]) for name in names)
+
+
 def test_tied_parameters_are_one(train):
     status, printed, model = train(FEATURES["both shares"])
     assert status == 0, printed

@@ -60,6 +60,41 @@ def test_goes_on_at_the_same_sentence(train, tmp_path):
     assert len(resumed) == 5
 
 
+def test_the_place_in_the_text_outlives_override_opts(train, tmp_path):
+    steps = ("-train_steps", "20", "-save_checkpoint_steps", "10", "-report_every", "2")
+    straight = reports(train(*steps, *NO_DROPOUT))
+    resumed = train(
+        *(*steps, *NO_DROPOUT, "-train_from", tmp_path / "m_step_10.pt", "--override_opts")
+    )
+    assert reports(resumed) == straight[-5:]
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        (("-num_kv", "1"), "num_kv"),
+        (("-copy_attn",), "copy_attn"),
+        (("-encoder_type", "rnn", "-decoder_type", "rnn"), "encoder_type rnn"),
+        (("-max_relative_positions", "4"), "max_relative_positions"),
+        (("-self_attn_type", "average"), "self_attn_type average"),
+    ],
+)
+def test_a_model_that_the_packed_loop_cannot_train_is_refused(stock, toy, tmp_path, options, what):
+    """With `train_from` the model is as the checkpoint has it, whatever the command says."""
+    config = yaml.safe_load((toy / "train.yaml").read_text())
+    if what == "max_relative_positions":
+        del config["position_encoding"]
+    (tmp_path / "other.yaml").write_text(yaml.safe_dump({**config, "train_steps": 1}))
+    command = ("train", "-config", tmp_path / "other.yaml", "-save_model", tmp_path / "m")
+    status, output = stock(*command, "-save_checkpoint_steps", "1", *options)
+    assert status == 0, output
+    checkpoint = tmp_path / "m_step_1.pt"
+    status, output = stock(*command, *PACKED, "-train_from", checkpoint, "-train_steps", "2")
+    sentence = f"error: {what} of {checkpoint} can't be combined with training_loop packed: "
+    assert (status, sentence in output) == (2, True), output
+    assert not (tmp_path / "m_step_2.pt").exists()
+
+
 def test_stock_loop_goes_on_from_a_packed_checkpoint(train, tmp_path):
     train("-train_steps", "10")
     train("-train_steps", "20", "-train_from", tmp_path / "m_step_10.pt", "-training_loop", "stock")

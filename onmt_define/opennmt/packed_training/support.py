@@ -10,22 +10,29 @@ from onmt_define.errors import UserError
 PACKED = "packed"
 VALIDATION = "valid"  # OpenNMT-py's name for the one corpus that isn't trained on
 
-REQUIRED = {
+REQUIRED_OF_MODEL = {
     "model_task": "seq2seq",
     "encoder_type": "transformer",
     "decoder_type": "transformer",
+    "generator_function": "softmax",
+}
+REQUIRED = {
+    **REQUIRED_OF_MODEL,
     "model_dtype": "fp32",
     "batch_type": "tokens",
     "parallel_mode": "data_parallel",
-    "generator_function": "softmax",
 }
 """Options that must have this value; `compute_dtype` says in what type the step is computed."""
 
+REFUSED_OF_MODEL = (
+    *("max_relative_positions", "copy_attn", "n_src_feats", "parallel_residual", "num_experts"),
+    *("sliding_window", "num_kv"),
+)
 REFUSED = (
-    *("max_relative_positions", "copy_attn", "lambda_align", "lambda_coverage", "n_src_feats"),
-    *("lora_layers", "lora_embedding", "quant_layers", "parallel_residual", "num_experts"),
-    *("sliding_window", "num_kv", "use_ckpting", "truncated_decoder", "zero_out_prompt_loss"),
-    *("lm_prior_model", "full_context_alignment"),
+    *REFUSED_OF_MODEL,
+    *("lambda_align", "lambda_coverage", "lora_layers", "lora_embedding", "quant_layers"),
+    *("use_ckpting", "truncated_decoder", "zero_out_prompt_loss", "lm_prior_model"),
+    "full_context_alignment",
 )
 """Options that must be off."""
 
@@ -37,14 +44,7 @@ def is_packed(opt: Namespace) -> bool:
 
 def refuse_unsupported(opt: Namespace) -> None:
     """Raise `UserError` for an option that the packed loop doesn't know."""
-    for option, required in REQUIRED.items():
-        if getattr(opt, option, required) != required:
-            raise _cannot(f"{option} {getattr(opt, option)}", f"expected {required}")
-    for option in REFUSED:
-        if getattr(opt, option, None):
-            raise _cannot(option, "leave it out")
-    if opt.self_attn_type not in ("scaled-dot", "scaled-dot-flash"):
-        raise _cannot(f"self_attn_type {opt.self_attn_type}", "expected scaled-dot")
+    _refuse_options(opt, REQUIRED, REFUSED, "")
     for name, corpus in opt.data.items():
         if name == VALIDATION:
             continue
@@ -55,6 +55,24 @@ def refuse_unsupported(opt: Namespace) -> None:
             )
         if corpus.get("path_txt") or corpus.get("path_align"):
             raise _cannot(f"path_txt and path_align of data.{name}", "expected path_src, path_tgt")
+
+
+def refuse_unsupported_model(model_opt: Namespace, path: str) -> None:
+    """The same for the model in the checkpoint `path`, with which a training goes on."""
+    _refuse_options(model_opt, REQUIRED_OF_MODEL, REFUSED_OF_MODEL, f" of {path}")
+
+
+def _refuse_options(
+    opt: Namespace, required: dict[str, str], refused: tuple[str, ...], whose: str
+) -> None:
+    for option, value in required.items():
+        if getattr(opt, option, value) != value:
+            raise _cannot(f"{option} {getattr(opt, option)}{whose}", f"expected {value}")
+    for option in refused:
+        if getattr(opt, option, None):
+            raise _cannot(f"{option}{whose}", "leave it out")
+    if opt.self_attn_type not in ("scaled-dot", "scaled-dot-flash"):
+        raise _cannot(f"self_attn_type {opt.self_attn_type}{whose}", "expected scaled-dot")
 
 
 def _cannot(what: str, instead: str) -> UserError:
