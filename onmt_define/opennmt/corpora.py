@@ -44,6 +44,9 @@ def require_settings(opt: Namespace) -> None:
         if getattr(opt, "model_task", None) == "seq2seq" and corpus.get("path_tgt") is None:
             # OpenNMT-py would train on the source as its own target.
             raise UserError(f"data.{name} has no path_tgt, expected one with model_task seq2seq")
+        if getattr(opt, "model_task", None) == "lm" and corpus.get("path_tgt") is not None:
+            # OpenNMT-py would take all corpora for what the last one is.
+            raise UserError(f"data.{name} has a path_tgt, expected none with model_task lm")
     if corpora.keys() == {VALIDATION}:
         raise UserError("data has no corpus but valid, expected one to train on")
 

@@ -14,6 +14,8 @@ from onmt_define.errors import UserError
 from onmt_define.opennmt import checkpoint_files
 from onmt_define.opennmt.packed_training.support import is_packed, refuse_unsupported_model
 
+# Text and loss are made for what the command says, the model is as the checkpoint has it.
+OF_TEXT_AND_MODEL = ("model_task", "copy_attn", "n_src_feats")
 FREEZING = ("freeze_word_vecs_enc", "freeze_word_vecs_dec", "freeze_encoder", "freeze_decoder")
 # Of the other types, every option counts.
 OPTIONS_OF_TYPE = {"standard": (), "projective": ("define_map_dim",)}
@@ -35,6 +37,7 @@ def refuse_another_model(parser: Any, opt: Namespace) -> None:
             f"{opt.train_from} holds a compressed input layer, whose codes can't be trained: go on "
             "from the model that it was made of, and compress again"
         )
+    _refuse_another_task(opt, checkpoint["opt"])
     _refuse_other_parameters(opt, checkpoint["opt"])
     if is_packed(opt) and not opt.override_opts:
         refuse_unsupported_model(checkpoint["opt"], opt.train_from)
@@ -47,6 +50,17 @@ def refuse_another_model(parser: Any, opt: Namespace) -> None:
             raise UserError(
                 f"{option} is {getattr(opt, option)}, but {opt.train_from} was trained with "
                 f"{option} {saved[option]} and can only go on so: set the same, or leave it out"
+            )
+
+
+def _refuse_another_task(opt: Namespace, saved: Namespace) -> None:
+    for option in OF_TEXT_AND_MODEL:
+        now = getattr(opt, option)
+        before = getattr(saved, option, now)
+        if before != now and not opt.override_opts:
+            raise UserError(
+                f"{option} is {now}, but {opt.train_from} was trained with {option} {before} and "
+                "can only go on so: set the same"
             )
 
 

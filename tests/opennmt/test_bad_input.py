@@ -84,6 +84,13 @@ def refused(toy, stock, tmp_path, monkeypatch):
             {"data": {"train": {"path_src": "train.src"}}},
             "data.train has no path_tgt, expected one with model_task seq2seq",
         ),
+        (
+            {
+                **{"model_task": "lm", "encoder_type": "transformer_lm"},
+                "decoder_type": "transformer_lm",
+            },
+            "data.train has a path_tgt, expected none with model_task lm",
+        ),
         ({"gpu_ranks": [0]}, "gpu_ranks is [0], but 0 GPUs are visible here; leave it out"),
         ({"train_from": "."}, "error: . can't be read: Is a directory"),
         ({"embedding_type": "standard", "word_vec_size": 8}, "word_vec_size is 8, but a Transfo"),

@@ -384,6 +384,20 @@ def test_freezing_begins_later_with_a_new_state_of_the_optimizer_only(train, opt
     assert all(torch.equal(before[name], after[name]) for name in names)
 
 
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"copy_attn": True}, "copy_attn is False, but {} was trained with copy_attn True"),
+        (LANGUAGE_MODEL, "model_task is seq2seq, but {} was trained with model_task lm"),
+    ],
+)
+def test_a_training_goes_on_with_its_own_task_only(train, change, sentence):
+    status, printed, first = train(change, name="first")
+    assert status == 0, printed
+    status, printed, _ = train({}, "-train_from", first, "-train_steps", "6", name="later")
+    assert (status, sentence.format(first) in printed) == (2, True), printed
+
+
 def test_tied_parameters_are_one(train):
     status, printed, model = train(FEATURES["both shares"])
     assert status == 0, printed

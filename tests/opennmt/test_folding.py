@@ -102,6 +102,30 @@ def test_what_can_not_be_folded(trained, fold, tmp_path):
     assert not list(tmp_path.glob("*.part"))
 
 
+def test_ctranslate2_takes_a_standard_model_as_it_comes(toy, run_command, tmp_path):
+    pytest.importorskip("ctranslate2")
+    options = ("-embedding_type", "standard", "-train_steps", "2", "-save_checkpoint_steps", "2")
+    convert = ("ct2-opennmt-py-converter", "--model_path")
+    for save_format in ("pytorch", "safetensors"):
+        where = ("-save_model", tmp_path / save_format, "-save_format", save_format)
+        result = run_command("onmt_train", "-config", "train.yaml", *options, *where, cwd=toy)
+        assert result.returncode == 0, result.stderr
+    result = run_command(
+        *convert, tmp_path / "pytorch_step_2.pt", "--output_dir", tmp_path / "one", cwd=toy
+    )
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "one" / "model.bin").exists()
+
+    apart = tmp_path / "safetensors_step_2.pt"
+    result = run_command(*convert, apart, "--output_dir", tmp_path / "two", cwd=toy)
+    assert result.returncode == 2
+    assert f"error: {apart} has its weights in another file" in result.stderr
+    averaged = ("onmt_average_models", "-models", apart, "-output", tmp_path / "whole.pt")
+    assert run_command(*averaged, cwd=toy).returncode == 0
+    result = run_command(*convert, tmp_path / "whole.pt", "--output_dir", tmp_path / "two", cwd=toy)
+    assert result.returncode == 0, result.stderr
+
+
 def test_ctranslate2_says_that_a_model_has_to_be_folded(trained, run_command, tmp_path):
     pytest.importorskip("ctranslate2")
     for command, arguments in {
