@@ -73,7 +73,6 @@ def test_the_place_in_the_text_outlives_override_opts(train, tmp_path):
     ("options", "what"),
     [
         (("-num_kv", "1"), "num_kv"),
-        (("-copy_attn",), "copy_attn"),
         (("-encoder_type", "rnn", "-decoder_type", "rnn"), "encoder_type rnn"),
         (("-max_relative_positions", "4"), "max_relative_positions"),
         (("-self_attn_type", "average"), "self_attn_type average"),
