@@ -37,10 +37,11 @@ def refuse_another_model(parser: Any, opt: Namespace) -> None:
             f"{opt.train_from} holds a compressed input layer, whose codes can't be trained: go on "
             "from the model that it was made of, and compress again"
         )
-    _refuse_another_task(opt, checkpoint["opt"])
     _refuse_other_parameters(opt, checkpoint["opt"])
-    if is_packed(opt) and not opt.override_opts:
-        refuse_unsupported_model(checkpoint["opt"], opt.train_from)
+    if not opt.override_opts:
+        _refuse_another_task(opt, checkpoint["opt"])
+        if is_packed(opt):
+            refuse_unsupported_model(checkpoint["opt"], opt.train_from)
     asked_for = _embedding_options_set(parser, opt)
     relevant = OPTIONS_OF_TYPE.get(saved["embedding_type"], asked_for)
     for option in asked_for:
@@ -57,7 +58,7 @@ def _refuse_another_task(opt: Namespace, saved: Namespace) -> None:
     for option in OF_TEXT_AND_MODEL:
         now = getattr(opt, option)
         before = getattr(saved, option, now)
-        if before != now and not opt.override_opts:
+        if before != now:
             raise UserError(
                 f"{option} is {now}, but {opt.train_from} was trained with {option} {before} and "
                 "can only go on so: set the same"

@@ -367,13 +367,8 @@ def test_freezing_begins_later_with_a_new_state_of_the_optimizer_only(train, opt
     assert status == 0, printed
     settings = ("-train_from", first, "-train_steps", "6", "-save_checkpoint_steps", "6")
     status, printed, _ = train({option: True}, *settings, name="later")
-    assert (
-        status,
-        f"{option} is True, but {first} was trained with {option} False" in printed,
-    ) == (
-        2,
-        True,
-    )
+    sentence = f"{option} is True, but {first} was trained with {option} False"
+    assert (status, sentence in printed) == (2, True), printed
     settings = (*settings, "-reset_optim", "states")
     status, printed, _ = train({option: True}, *settings, name="later")
     assert status == 0, printed
